@@ -1,10 +1,10 @@
 /** Creates and connects the modules that move mail, in and out, without the listeners. */
 import { join } from "node:path";
 import { openTlsPolicies } from "./authentication/tls-policy.ts";
-import { createRoom, mostLargeBytes } from "./base/memory.ts";
+import { createMemoryRoom, largeMessageMemoryLimit } from "./base/memory.ts";
 import type { Job } from "./base/scheduler.ts";
 import { dueDraftSending } from "./compose/draft-sending.ts";
-import { automaticMail } from "./compose/send-automatic.ts";
+import { sendAutomaticMail } from "./compose/send-automatic.ts";
 import { createGreylist } from "./inbound/greylist.ts";
 import { forgetNetworks } from "./inbound/known.ts";
 import { createMxRole } from "./inbound/mx.ts";
@@ -12,11 +12,11 @@ import type { VerifyOnArrival } from "./inbound/rcpt.ts";
 import type { MailCore } from "./mailbox/state/mail-core.ts";
 import { findOwnerWorkspaceId } from "./mailbox/state/mailboxes.ts";
 import { createDnsCache } from "./net/dns-cache.ts";
-import { heldMessages } from "./outbound/approval.ts";
+import { processHeldMessages } from "./outbound/approval.ts";
 import { holdNotices } from "./outbound/hold-notices.ts";
 import { createRelay } from "./outbound/relay.ts";
 import type { SendCore } from "./outbound/send-core.ts";
-import { traceUpkeep } from "./outbound/trace-log.ts";
+import { deleteOldTraceSteps } from "./outbound/trace-log.ts";
 import { createTransport } from "./outbound/transport.ts";
 import { openSpool } from "./smtp/spool.ts";
 import { createParserPool } from "./workers/parser-pool.ts";
@@ -32,7 +32,7 @@ interface MailOptions {
   verifyOnArrival: VerifyOnArrival;
 }
 
-export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival }: MailOptions) {
+export function openMailServices(opened: MailCore, { startParser, hold, verifyOnArrival }: MailOptions) {
   const { store, options, runtime, log, site } = opened;
   const { folder, hostname } = site;
   const names = createDnsCache(runtime);
@@ -45,12 +45,15 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
     findOwnerWorkspaceId: (owner) => findOwnerWorkspaceId(store.db, owner),
     ...(startParser && { start: startParser }),
   });
-  const room = createRoom();
+  const room = createMemoryRoom();
   const spool = openSpool(join(folder, "spool"), room);
   const tlsPolicies = openTlsPolicies(opened);
   const transport = createTransport({ runtime, hostname, options, tlsPolicies, log });
   const core: SendCore = { ...opened, parser, transport, spool, largestQueue: LARGEST_QUEUE };
-  const relay = createRelay(core, { hold, rooms: { here: room, away: createRoom(2 * mostLargeBytes()) } });
+  const relay = createRelay(core, {
+    hold,
+    rooms: { here: room, away: createMemoryRoom(2 * largeMessageMemoryLimit()) },
+  });
   const greylist = createGreylist(core);
   const jobs: readonly Job[] = [
     relay.job,
@@ -63,12 +66,12 @@ export function openMail(opened: MailCore, { startParser, hold, verifyOnArrival 
       },
     },
     dueDraftSending(core),
-    automaticMail(core),
-    heldMessages(core),
+    sendAutomaticMail(core),
+    processHeldMessages(core),
     holdNotices(core),
     greylist.job,
     forgetNetworks(core),
-    traceUpkeep(core),
+    deleteOldTraceSteps(core),
   ];
   return {
     /** The role of the MX listener. */

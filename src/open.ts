@@ -7,10 +7,10 @@ import type { Runtime } from "./base/runtime.ts";
 import { createScheduler, type Scheduler } from "./base/scheduler.ts";
 import type { Config, Listen } from "./config.ts";
 import { createDoctor, type Doctor, type DoctorOptions, STANDBY_CHECKS } from "./doctor/doctor.ts";
-import { stampChanges } from "./mailbox/changing/change-feed.ts";
-import { composeHere } from "./mailbox/imap/octets.ts";
+import { stampThreadChanges } from "./mailbox/changing/change-feed.ts";
+import { createLocalComposer } from "./mailbox/imap/octets.ts";
 import type { MailCore } from "./mailbox/state/mail-core.ts";
-import { readHere } from "./message/reading.ts";
+import { readHtmlInThisThread } from "./message/reading.ts";
 import type { StandbyState } from "./replica/follow-replica.ts";
 import { createSearch } from "./search/search.ts";
 import type { Core } from "./store/core.ts";
@@ -88,8 +88,8 @@ export function open(
     wake: (job) => queueMicrotask(() => scheduler.wake(job)),
   };
   const search = createSearch(base);
-  stampChanges(base);
-  const parser = { read: readHere, composeStored: composeHere(store.blobs) };
+  stampThreadChanges(base);
+  const parser = { read: readHtmlInThisThread, composeStored: createLocalComposer(store.blobs) };
   const core: MailCore = { ...base, engine: search, parser };
   const checks = following ? { checks: STANDBY_CHECKS } : {};
   const doctor = createDoctor({ ...core, config }, { ...checks, ...doctorOptions });

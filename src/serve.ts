@@ -5,41 +5,41 @@
 import { join } from "node:path";
 import { tellAccessChanges } from "./access/access-notices.ts";
 import { sweepSessionKeys } from "./access/credentials.ts";
-import { openIdentity } from "./access/identity.ts";
+import { openSignInServices } from "./access/identity.ts";
 import { mailPasswordLinks } from "./access/password-links.ts";
 import { sweepSessions } from "./access/sessions.ts";
-import { forgetSources, isKnownSource } from "./access/sign-in-sources.ts";
-import { policyAt, tellLosses, verifyOnArrival, webHosts } from "./admin/domains.ts";
-import { tellExpiries } from "./admin/expiry-notices.ts";
-import { finishRemovals, removeExpired } from "./admin/removals.ts";
+import { forgetOldSignInSources, isKnownSignInSource } from "./access/sign-in-sources.ts";
+import { findMtaStsPolicyAt, listDomainWebHosts, tellDomainLosses, verifyDomainOnArrival } from "./admin/domains.ts";
+import { tellMailboxExpiries } from "./admin/expiry-notices.ts";
+import { finishMailboxRemovals, removeExpiredMailboxes } from "./admin/removals.ts";
 import * as workspaceAdmin from "./admin/workspace-admin.ts";
 import { createApi } from "./api/api.ts";
-import { createPools, registerPools } from "./api/pools.ts";
-import { createAddressReader, createSourceReader } from "./api/request.ts";
+import { createRequestShares, registerRequestShareMetrics } from "./api/pools.ts";
+import { createClientAddressReader, createClientSourceReader } from "./api/request.ts";
 import { createScheduledBackups, type StartBackup } from "./backup/scheduled-backups.ts";
 import { askProcess, listenToCommands } from "./base/control.ts";
 import { hasFreeDescriptors, limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
 import type { Job, Scheduler } from "./base/scheduler.ts";
 import { build, version } from "./base/version.ts";
 import { blobsEnvironment, type Config, type Listen, servesImap } from "./config.ts";
-import { findDemo, requireLoopback } from "./demo/demo-folder.ts";
-import { newestFiledAt } from "./doctor/checks/machine.ts";
-import { createEvents } from "./events/events.ts";
-import { createConnections } from "./http/connections.ts";
+import { findDemo, requireLoopbackListeners } from "./demo/demo-folder.ts";
+import { newestMessageFiledAt } from "./doctor/checks/machine.ts";
+import { createWebhooks } from "./events/events.ts";
+import { createHttpConnections } from "./http/connections.ts";
 import { type HttpParts, metricsResponse, startHttp } from "./http/http-server.ts";
-import { createDiscovery } from "./http/mail-app-discovery.ts";
-import { createWeb } from "./http/web.ts";
+import { createMailAppDiscovery } from "./http/mail-app-discovery.ts";
+import { createWebApp } from "./http/web.ts";
 import { createImap } from "./imap/imap-server.ts";
 import { createReadJournal } from "./journal/reads.ts";
-import { forgetJournal } from "./journal/retention.ts";
-import { openMail } from "./mail.ts";
+import { forgetOldJournalEntries } from "./journal/retention.ts";
+import { openMailServices } from "./mail.ts";
 import { wakeSnoozed } from "./mailbox/changing/change.ts";
-import { forgetChanges } from "./mailbox/changing/change-feed.ts";
+import { forgetThreadChanges } from "./mailbox/changing/change-feed.ts";
 import { deleteDiscarded, sweepBlobs } from "./mailbox/changing/removal.ts";
-import { forgetReplies } from "./mailbox/filing/absences.ts";
+import { forgetAbsenceReplies } from "./mailbox/filing/absences.ts";
 import { createImapFolders } from "./mailbox/imap/imap-folders.ts";
 import { createOctets } from "./mailbox/imap/octets.ts";
-import { renewAllSeen } from "./mailbox/reading/renewal.ts";
+import { renewAllVisibleTexts } from "./mailbox/reading/renewal.ts";
 import { registerGauges } from "./monitoring/monitoring.ts";
 import { createOAuth } from "./oauth/oauth.ts";
 import type { Opened } from "./open.ts";
@@ -47,14 +47,14 @@ import { createIdempotency } from "./operations/idempotency.ts";
 import { type NotifyAdmins, notifyAdmins } from "./outbound/notices.ts";
 import { createSubmissionRole } from "./outbound/submission.ts";
 import { createPush } from "./push/push.ts";
-import { publicState, registerStandbyGauges } from "./replica/follow-replica.ts";
+import { publicStandbyState, registerStandbyGauges } from "./replica/follow-replica.ts";
 import { createReplication, registerReplicaGauges } from "./replica/replication.ts";
 import { indexBacklog, maintainIndex } from "./search/fts5/upkeep.ts";
-import { explain } from "./search/meilisearch/process.ts";
-import { createSupervisor } from "./search/meilisearch/supervisor.ts";
+import { explainMeilisearchFailure } from "./search/meilisearch/process.ts";
+import { createMeilisearchSupervisor } from "./search/meilisearch/supervisor.ts";
 import { registerSearchGauges } from "./search/search.ts";
 import type { SmtpRole } from "./smtp/role.ts";
-import { limitsFor } from "./smtp/server-connection.ts";
+import { smtpListenerLimits } from "./smtp/server-connection.ts";
 import { createSmtpListener } from "./smtp/smtp-listener.ts";
 import { registerBlobMetrics, watchBlobs } from "./store/blob-watch.ts";
 import { startCheckpoints } from "./store/checkpoints.ts";
@@ -62,8 +62,8 @@ import { claimFolder } from "./store/claim.ts";
 import type { Core } from "./store/core.ts";
 import type { ReadOnlyStore } from "./store/read-only.ts";
 import type { Store } from "./store/store.ts";
-import { adviceOn } from "./tls/advice.ts";
-import { type Certificates, openCertificates, ownNames } from "./tls/certificates.ts";
+import { adviceOnCertificateTrouble } from "./tls/advice.ts";
+import { type Certificates, openCertificates, ownCertificateNames } from "./tls/certificates.ts";
 import type { StartParser } from "./workers/parser-process.ts";
 
 /** Addresses of the listeners, as `host:port`; `off` for those that did not start. */
@@ -172,8 +172,8 @@ async function start(
   const replication = following ? undefined : await takeFolder(config, core, running, signal);
   await prepare?.();
   const isDemo = findDemo(core) !== undefined;
-  if (isDemo) requireLoopback(config);
-  const sidecar = createSupervisor({ data: folder, options, runtime, log });
+  if (isDemo) requireLoopbackListeners(config);
+  const sidecar = createMeilisearchSupervisor({ data: folder, options, runtime, log });
   if (!following) {
     sidecar.start();
     frontends.push(sidecar);
@@ -188,7 +188,11 @@ async function start(
   if (following) registerStandbyGauges(metrics, following.state);
   if (replication) registerReplicaGauges(metrics, replication.state);
 
-  const mail = openMail(core, { hold, startParser, verifyOnArrival: (domain) => verifyOnArrival(core, domain) });
+  const mail = openMailServices(core, {
+    hold,
+    startParser,
+    verifyOnArrival: (domain) => verifyDomainOnArrival(core, domain),
+  });
   const { relay } = mail;
   const { parser } = mail.core;
   const imapFolders = createImapFolders(mail.core);
@@ -196,7 +200,7 @@ async function start(
   const notify: NotifyAdmins = (notice, record) => notifyAdmins(mail.core, notice, record);
   backends.push(parser);
   frontends.push(relay);
-  const events = createEvents(core, { notifyAdmins: notify, mostConnections: shares.webhooks });
+  const events = createWebhooks(core, { notifyAdmins: notify, mostConnections: shares.webhooks });
   frontends.push(events);
   const operators = () => workspaceAdmin.listWorkspaces(core)[0]?.id;
   const backups = createScheduledBackups(core, {
@@ -208,7 +212,7 @@ async function start(
   const watch = doctor.watch({ notifyAdmins: notify, operators });
   if (!following) frontends.push(backups, watch);
 
-  const identity = openIdentity(core);
+  const identity = openSignInServices(core);
   const { signIn, slowdown, touchKey } = identity;
   const role = createSubmissionRole(mail.core, { signIn });
   const listen = (variable: string, at: Listen, most: number, role: SmtpRole, implicitTls = false) =>
@@ -219,8 +223,8 @@ async function start(
     submissions: await listen("MAILROOM_SUBMISSIONS", config.submissions, shares.smtp.submissions, role, true),
   };
 
-  const pools = createPools({ mostConnections: shares.http, runtime });
-  registerPools(metrics, pools);
+  const pools = createRequestShares({ mostConnections: shares.http, runtime });
+  registerRequestShareMetrics(metrics, pools);
   const reads = createReadJournal(core);
   if (!following) backends.push({ stop: reads.flush });
   const imap = createImap(mail.core, {
@@ -246,7 +250,7 @@ async function start(
   const startImap = async (variable: string, listen: Listen, implicitTls: boolean): Promise<string | undefined> =>
     listen === "off" || !certificates
       ? undefined
-      : bound(variable, () => imap.listen({ listen, implicitTls, certificates }));
+      : bindListener(variable, () => imap.listen({ listen, implicitTls, certificates }));
   const imapAddress = await startImap("MAILROOM_IMAP", config.imap, false);
   const imapsAddress = await startImap("MAILROOM_IMAPS", config.imaps, true);
 
@@ -265,10 +269,10 @@ async function start(
     submission: listenerPort(listeners.submission.address),
     submissions: listenerPort(listeners.submissions.address),
   };
-  const readClientAddress = createAddressReader(trustedProxies);
-  const readClientSource = createSourceReader(trustedProxies);
+  const readClientAddress = createClientAddressReader(trustedProxies);
+  const readClientSource = createClientSourceReader(trustedProxies);
   const api = createApi({ ...performing, slowdown, touchKey, readClientAddress });
-  const web = createWeb({
+  const web = createWebApp({
     ...performing,
     allow: () => allow,
     firstRun: opened.firstRun,
@@ -279,7 +283,7 @@ async function start(
     mailApps,
     certificate: () => certificates?.current(),
     standby: () => following?.state(),
-    searching: () => explain(search.state(), sidecar.state()),
+    searching: () => explainMeilisearchFailure(search.state(), sidecar.state()),
   });
   frontends.push(api, web);
   // A listener without free descriptors accepts no connection.
@@ -298,11 +302,11 @@ async function start(
     backends.push(search);
     frontends.push(createPush(core, { contact: operatorContact(baseUrl, hostname), allow: () => allow }));
   }
-  const connections = createConnections({
+  const connections = createHttpConnections({
     most: shares.http,
     trustedProxies,
     runtime,
-    isKnown: (source) => isKnownSource(core, source),
+    isKnown: (source) => isKnownSignInSource(core, source),
     refused: meters.countHttpRefusal,
   });
   metrics.gauge("mailroom_http_connections", "Open HTTP and HTTPS connections, and how many there may be", () => [
@@ -314,12 +318,12 @@ async function start(
     rest: api.rest,
     web,
     health,
-    ...(following && { standby: () => publicState(following.state()), unavailable: following.unreadable }),
+    ...(following && { standby: () => publicStandbyState(following.state()), unavailable: following.unreadable }),
     search: search.state,
     ...(remote && { blobs: () => (remote.s3.failure() === undefined ? "s3" : "s3 (failing)") }),
     ...(replication && { replica: replication.state }),
     metrics: (request, peer) => metricsResponse(core, request, peer),
-    discovery: createDiscovery(core, mailApps, readClientSource),
+    discovery: createMailAppDiscovery(core, mailApps, readClientSource),
     certificates,
     connections,
     pools,
@@ -351,28 +355,28 @@ async function start(
     wakeSnoozed(core),
     sweepBlobs(core),
     deleteDiscarded(core),
-    forgetChanges(core),
-    forgetReplies(core),
+    forgetThreadChanges(core),
+    forgetAbsenceReplies(core),
     ...imapFolders.jobs,
     octets.job,
-    renewAllSeen(mail.core),
+    renewAllVisibleTexts(mail.core),
     ...(remote ? [watchBlobs(remote, log)] : []),
     maintainIndex(core, core.engine),
     indexBacklog(core, core.engine),
     ...(certificates ? [certificates.job] : []),
     idempotency.job,
     reads.job,
-    forgetJournal(core),
+    forgetOldJournalEntries(core),
     sweepSessions(core),
     sweepSessionKeys(core),
-    forgetSources(core),
+    forgetOldSignInSources(core),
     oauth.job,
     tellAccessChanges(core, notify),
     mailPasswordLinks(core, notify),
-    tellExpiries(core, notify),
-    finishRemovals(core),
-    removeExpired(core),
-    tellLosses(core, notify),
+    tellMailboxExpiries(core, notify),
+    finishMailboxRemovals(core),
+    removeExpiredMailboxes(core),
+    tellDomainLosses(core, notify),
     ...mail.jobs,
     ...events.jobs,
     backups.job,
@@ -395,7 +399,7 @@ async function start(
   scheduler.add(following ? standbyJobs(following.store) : serverJobs);
   // The job sleeps until the time that the former setting gave.
   options.onRefresh(() => wake("delete-discarded"));
-  scheduler.start(runtime.now() - (newestFiledAt(store.db) ?? runtime.now()) > SILENT_MS);
+  scheduler.start(runtime.now() - (newestMessageFiledAt(store.db) ?? runtime.now()) > SILENT_MS);
   frontends.push(scheduler);
   if (!following) {
     listenForCommands(core, running, {
@@ -449,8 +453,8 @@ async function openTls({ config, core }: Opened): Promise<Certificates | undefin
   if ([https, mx, submission, submissions, imap, imaps].every((listen) => listen === "off")) return undefined;
   const { tls: mode, data: folder, hostname, baseUrl } = config;
   const { runtime, log } = core;
-  const names = ownNames({ hostname, baseUrl });
-  return openCertificates({ mode, hostname, folder, names, domains: () => webHosts(core), runtime, log });
+  const names = ownCertificateNames({ hostname, baseUrl });
+  return openCertificates({ mode, hostname, folder, names, domains: () => listDomainWebHosts(core), runtime, log });
 }
 
 /** Starts an SMTP listener on `listen`, the value of `variable`. */
@@ -473,9 +477,9 @@ async function startSmtp(
   },
 ): Promise<{ address: string; works(): boolean }> {
   if (listen === "off" || !certificates) return { address: "off", works: () => true };
-  const limits = limitsFor(most);
+  const limits = smtpListenerLimits(most);
   const listener = createSmtpListener(core, { ...kind, certificates, limits, listen });
-  const address = await bound(variable, () => listener.start());
+  const address = await bindListener(variable, () => listener.start());
   frontends.push(listener);
   return { address, works: () => listener.isListening() };
 }
@@ -489,9 +493,9 @@ function startWeb(
   return startHttp({
     ...parts,
     ...{ http, https, baseUrl, runtime, log },
-    policyAt: (host, path) => policyAt(core, host, path),
+    policyAt: (host, path) => findMtaStsPolicyAt(core, host, path),
     bound: (variable, start) =>
-      bound(variable, async () => {
+      bindListener(variable, async () => {
         const server = await start();
         frontends.push(server);
         return server.address;
@@ -511,7 +515,7 @@ async function renewCertificate(
   const { names, until, trouble } = await renewing;
   if (!trouble || config.tls.mode !== "acme") return { names, until };
   const { reason, retryAt } = trouble;
-  const todo = adviceOn(trouble, { ...config.tls, host: names[0] ?? config.hostname });
+  const todo = adviceOnCertificateTrouble(trouble, { ...config.tls, host: names[0] ?? config.hostname });
   return { names, until, failure: { reason, retryAt, todo } };
 }
 
@@ -540,7 +544,7 @@ interface RenewalAnswer {
  * Has the server that runs on a data folder order its certificate, or that of a domain. Undefined if none runs there.
  * @throws Error that says why nothing is ordered
  */
-export const askRenewal = (data: string, domain: string | undefined): Promise<RenewalAnswer | undefined> =>
+export const askCertificateRenewal = (data: string, domain: string | undefined): Promise<RenewalAnswer | undefined> =>
   askProcess(join(data, CONTROL), "renew-certificate", {
     request: { domain },
     broken: "the server ended before the authority had answered: its log says why",
@@ -592,7 +596,7 @@ const listenerPort = (address = "off"): number | null =>
   address === "off" ? null : Number(address.slice(address.lastIndexOf(":") + 1));
 
 /** Starts a listener and gives its `host:port`. @throws Error that names the variable to change */
-export async function bound(variable: string, start: () => Bound | Promise<Bound>): Promise<string> {
+export async function bindListener(variable: string, start: () => Bound | Promise<Bound>): Promise<string> {
   try {
     const { host, port } = await start();
     return `${host.includes(":") ? `[${host}]` : host}:${port}`;

@@ -2,18 +2,18 @@
  * The standby as a server: a server that reads what replica/follow-replica.ts follows. Until that can be read for the first
  * time, the listeners refuse every request with the reason.
  */
-import { createPools } from "./api/pools.ts";
+import { createRequestShares } from "./api/pools.ts";
 import { limitOfOpenFiles, shareDescriptors } from "./base/descriptors.ts";
 import { type AppError, unavailable } from "./base/errors.ts";
 import type { Log } from "./base/log.ts";
 import type { Runtime } from "./base/runtime.ts";
 import type { Config } from "./config.ts";
 import type { HttpServer } from "./http/carrier.ts";
-import { createConnections } from "./http/connections.ts";
+import { createHttpConnections } from "./http/connections.ts";
 import { startHttp } from "./http/http-server.ts";
 import { type Opened, open } from "./open.ts";
-import { publicState, type Standby } from "./replica/follow-replica.ts";
-import { bound, type Ready, type Server, serve } from "./serve.ts";
+import { publicStandbyState, type Standby } from "./replica/follow-replica.ts";
+import { bindListener, type Ready, type Server, serve } from "./serve.ts";
 import { openReadOnlyStore, type ReadOnlyStore } from "./store/read-only.ts";
 import { openS3Blobs } from "./store/s3-blobs.ts";
 import { openCertificates } from "./tls/certificates.ts";
@@ -117,15 +117,15 @@ async function listenMeanwhile({
     certificates,
     runtime,
     log,
-    connections: createConnections({ most, trustedProxies, runtime, refused() {} }),
-    pools: createPools({ mostConnections: most, runtime }),
+    connections: createHttpConnections({ most, trustedProxies, runtime, refused() {} }),
+    pools: createRequestShares({ mostConnections: most, runtime }),
     rest: text,
     web: { respond: text },
     unavailable: refuse,
     health: { replica: () => false },
-    standby: () => publicState(standby.state()),
+    standby: () => publicStandbyState(standby.state()),
     bound: (variable, start) =>
-      bound(variable, async () => {
+      bindListener(variable, async () => {
         const server = await start();
         servers.push(server);
         return server.address;

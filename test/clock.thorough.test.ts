@@ -46,7 +46,7 @@ async function createWorld() {
       store.transact((tx) => options.set(tx, "webhooks.allowNetworks", "127.0.0.0/8"));
       store.transact((tx) => {
         const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Example");
-        domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "example.test", dkim).id);
+        domains.markDomainVerified(core, tx, domains.addDomain(core, tx, workspaceId, "example.test", dkim).id);
         const alice = {
           workspaceId,
           email: "alice@example.test",

@@ -8,20 +8,20 @@ import { describe, test } from "bun:test";
 import { parser as parseImap } from "imapflow/lib/handler/imap-handler.js";
 import { ImapStream } from "imapflow/lib/handler/imap-stream.js";
 import { acceptedEncodings } from "../src/api/compression.ts";
-import { readWithFiles } from "../src/api/upload.ts";
+import { readBodyWithFiles } from "../src/api/upload.ts";
 import { readStsPolicy } from "../src/authentication/mta-sts.ts";
-import { createMessageReader, decodeMessage, encodeMessage } from "../src/base/child-messages.ts";
-import { readAnswer, readData } from "../src/base/dns-message.ts";
+import { createChildMessageReader, decodeChildMessage, encodeChildMessage } from "../src/base/child-messages.ts";
+import { readDnsAnswer, readDnsRecordData } from "../src/base/dns-message.ts";
 import { openArchive } from "../src/documents/archive.ts";
-import { createText } from "../src/documents/extracted-text.ts";
-import { findHead, readRequestHead } from "../src/http/framing.ts";
+import { createExtractedText } from "../src/documents/extracted-text.ts";
+import { findRequestHead, readRequestHead } from "../src/http/framing.ts";
 import { decodeUtf7, Parser } from "../src/imap/grammar.ts";
-import { createLines } from "../src/imap/lines.ts";
+import { createImapCommandReader } from "../src/imap/lines.ts";
 import { decodeCharset } from "../src/message/charset.ts";
 import { openS3 } from "../src/net/s3.ts";
 import { findRedirectTarget } from "../src/oauth/redirects.ts";
 import { readClientHello } from "../src/tls/alpn-front.ts";
-import { takeMarks } from "../src/transfer/marks.ts";
+import { takeHeaderMarks } from "../src/transfer/marks.ts";
 import { cpuTime, expectLinear } from "./harness/growth.ts";
 import { zip } from "./harness/mail/documents.ts";
 import { expectLinearText } from "./harness/mail/hostile-text.ts";
@@ -67,7 +67,7 @@ const limits = { command: 1_000_000, large: () => 0, takesLarge: () => false };
 
 /** Commands of a mail app, in pieces. */
 function imapCommands(text: string): void {
-  const lines = createLines(limits);
+  const lines = createImapCommandReader(limits);
   const octets = Buffer.from(`a ${text}\r\n`, "latin1");
   for (let at = 0; at < octets.length; at += 512) {
     lines.push(octets.subarray(at, at + 512));
@@ -97,7 +97,7 @@ async function upload(text: string): Promise<void> {
       return { dispose: async () => {} } as never;
     };
     await attempt(() =>
-      readWithFiles(request, { largestFiles: 1e9, largestJson: 1e6, count() {}, countUpload() {}, keep } as never),
+      readBodyWithFiles(request, { largestFiles: 1e9, largestJson: 1e6, count() {}, countUpload() {}, keep } as never),
     );
   }
 }
@@ -108,7 +108,7 @@ const readers: Record<string, (text: string) => unknown> = {
   "arguments of a mail app's command": imapArguments,
   "names of folders in UTF-7": decodeUtf7,
   "marks of a message that is imported": (text) =>
-    takeMarks(`X-Gmail-Labels: ${text}\nX-Keywords: ${text}\nStatus: ${text}\n`),
+    takeHeaderMarks(`X-Gmail-Labels: ${text}\nX-Keywords: ${text}\nStatus: ${text}\n`),
   "files of a form (busboy)": upload,
   "a policy of MTA-STS": (text) => attempt(() => readStsPolicy(`version: STSv1\nmode: enforce\n${text}\nmax_age: 1`)),
   "charsets that the platform lacks (iconv-lite)": (text) => {
@@ -116,12 +116,12 @@ const readers: Record<string, (text: string) => unknown> = {
       decodeCharset(Buffer.from(text), charset);
   },
   "messages of a parser": async (text) => {
-    const read = createMessageReader(10_000_000, () => {});
-    const stream = Buffer.concat([encodeMessage({ text, bytes: Buffer.from(text) }), Buffer.from(text)]);
+    const read = createChildMessageReader(10_000_000, () => {});
+    const stream = Buffer.concat([encodeChildMessage({ text, bytes: Buffer.from(text) }), Buffer.from(text)]);
     await attempt(() => {
       for (let at = 0; at < stream.length; at += 512) read(stream.subarray(at, at + 512));
     });
-    await attempt(() => decodeMessage(Buffer.from(text)));
+    await attempt(() => decodeChildMessage(Buffer.from(text)));
   },
 };
 
@@ -144,7 +144,7 @@ const bounded: Record<string, { read: (text: string) => unknown; sizes: [number,
         `GET / HTTP/1.1\r\n${text}`,
       ]) {
         const bytes = Buffer.from(head);
-        await attempt(() => findHead(bytes, 0));
+        await attempt(() => findRequestHead(bytes, 0));
         await attempt(() => readRequestHead(bytes, 0, bytes.length));
       }
     },
@@ -261,10 +261,10 @@ describe("time grows with the input", () => {
             atMost: 2.8,
             work: (message) =>
               cpuTime(async () => {
-                const read = readAnswer(message);
+                const read = readDnsAnswer(message);
                 for (const record of read.records) {
                   const [type] = Object.entries(TYPES).find(([, number]) => number === record.type) ?? [];
-                  await attempt(() => readData(read, record, type as "TXT"));
+                  await attempt(() => readDnsRecordData(read, record, type as "TXT"));
                 }
               }),
           }),
@@ -286,7 +286,7 @@ describe("time grows with the input", () => {
             attempt(() =>
               openArchive(
                 bytes,
-                createText(() => 0),
+                createExtractedText(() => 0),
               ),
             ),
           ),

@@ -3,20 +3,20 @@
  * thing over and over. The parsers of HTML and CSS have their own test.
  */
 import { describe, test } from "bun:test";
-import { fencedText } from "../src/api/mcp/fence.ts";
-import { gatherEvidence } from "../src/authentication/evidence.ts";
+import { cleanTextForMailFence } from "../src/api/mcp/fence.ts";
+import { gatherAuthenticationEvidence } from "../src/authentication/evidence.ts";
 import { readStsPolicy, readStsRecord } from "../src/authentication/mta-sts.ts";
 import { readCalendar } from "../src/documents/calendar.ts";
-import { readPerson } from "../src/documents/calendar-values.ts";
-import { createText } from "../src/documents/extracted-text.ts";
+import { readCalendarPerson } from "../src/documents/calendar-values.ts";
+import { createExtractedText } from "../src/documents/extracted-text.ts";
 import { readRtf } from "../src/documents/rtf-text.ts";
 import { extractJunkTokens } from "../src/mailbox/junk/tokens.ts";
 import { parseAddressList, parseSender } from "../src/message/address.ts";
 import { fieldGroupsIn, replyCodesIn } from "../src/message/bounce.ts";
-import { shownLine, shownText } from "../src/message/characters.ts";
+import { toVisibleLine, toVisibleText } from "../src/message/characters.ts";
 import { decodeCharset } from "../src/message/charset.ts";
 import { maskCodes } from "../src/message/codes.ts";
-import { composeMessage, fold as foldField } from "../src/message/compose.ts";
+import { composeMessage, foldHeaderField as foldField } from "../src/message/compose.ts";
 import { quotedText } from "../src/message/composition.ts";
 import { parseDate } from "../src/message/date.ts";
 import { decodeWords, readHeaders, withoutBcc } from "../src/message/headers.ts";
@@ -24,18 +24,18 @@ import { createXmlParser } from "../src/message/markup.ts";
 import { fingerprintMessage, firstMessageId, parseReferences } from "../src/message/message-id.ts";
 import { parseMessage, textOutsideParts } from "../src/message/parse.ts";
 import { extractNewText } from "../src/message/quoted-history.ts";
-import { readRecipients, readUnfinished } from "../src/message/recipients.ts";
-import { aggregateReportIn, readReport } from "../src/message/report.ts";
+import { readRecipients, readUnfinishedRecipients } from "../src/message/recipients.ts";
+import { aggregateReportIn, readMailReport } from "../src/message/report.ts";
 import { readCms } from "../src/message/smime.ts";
 import { parseHeaderValue, readStructure } from "../src/message/structure.ts";
 import { parseSubjectKey } from "../src/message/subject.ts";
 import { makeSnippet } from "../src/message/text.ts";
 import { readTnef } from "../src/message/tnef.ts";
 import { findUuencoded } from "../src/message/uuencode.ts";
-import { seenText } from "../src/message/visible.ts";
-import { fold } from "../src/search/fold.ts";
+import { visibleTextForModel } from "../src/message/visible.ts";
+import { foldText } from "../src/search/fold.ts";
 import { parseQuery } from "../src/search/query.ts";
-import { unwrap } from "../src/transfer/sources.ts";
+import { unwrapImportedMessage } from "../src/transfer/sources.ts";
 import { expectLinearText, LINES } from "./harness/mail/hostile-text.ts";
 import { attribute, tnef } from "./harness/mail/tnef.ts";
 
@@ -58,7 +58,7 @@ const parsers: Record<string, (text: string) => unknown> = {
   },
   recipients: (text) => {
     refusalOf(() => readRecipients(text));
-    readUnfinished(text);
+    readUnfinishedRecipients(text);
   },
   "encoded words": decodeWords,
   dates: (text) => parseDate(text),
@@ -69,9 +69,9 @@ const parsers: Record<string, (text: string) => unknown> = {
   },
   subject: (text) => {
     parseSubjectKey(text);
-    shownLine(text);
+    toVisibleLine(text);
   },
-  "text as shown": shownText,
+  "text as shown": toVisibleText,
   "uuencoded files": (text) => {
     findUuencoded(bytesOf(text));
     findUuencoded(bytesOf(`begin 644 ${text}`));
@@ -88,19 +88,19 @@ const parsers: Record<string, (text: string) => unknown> = {
   "7-bit charsets": (text) => {
     for (const charset of ["iso-2022-kr", "hz"]) decodeCharset(bytesOf(text), charset);
   },
-  "organizers of events": (text) => readPerson(`mailto:${text}`, { cn: text, email: text }),
+  "organizers of events": (text) => readCalendarPerson(`mailto:${text}`, { cn: text, email: text }),
   snippet: makeSnippet,
   "RTF files": (text) =>
     refusalOf(() =>
       readRtf(
         bytesOf(`{\\rtf1 ${text}`),
-        createText(() => 0),
+        createExtractedText(() => 0),
       ),
     ),
   "calendar files": (text) =>
     readCalendar(
       bytesOf(`BEGIN:VCALENDAR\r\nX-A${text}`),
-      createText(() => 0),
+      createExtractedText(() => 0),
     ),
   "XML of documents": (text) => refusalOf(() => createXmlParser({ open() {}, text() {} }, 500).write(`<a>${text}`)),
   "new text of an answer": (text) => extractNewText(text, "Hello"),
@@ -128,7 +128,7 @@ const parsers: Record<string, (text: string) => unknown> = {
       size: text.length,
       html: () => text,
     }),
-  "words of search": fold,
+  "words of search": foldText,
   query: (text) => refusalOf(() => parseQuery(text, 0)),
   "MTA-STS": (text) => {
     refusalOf(() => readStsPolicy(`version: STSv1\nmx: ${text}`));
@@ -139,9 +139,11 @@ const parsers: Record<string, (text: string) => unknown> = {
     foldField(`X: ${" ".repeat(text.length)}`);
   },
   "message of an mbox": (text) =>
-    unwrap({ content: bytesOf(`X: y\n\n${text}`), fromLine: "From a@b.example", unquoted: false } as Parameters<
-      typeof unwrap
-    >[0]),
+    unwrapImportedMessage({
+      content: bytesOf(`X: y\n\n${text}`),
+      fromLine: "From a@b.example",
+      unquoted: false,
+    } as Parameters<typeof unwrapImportedMessage>[0]),
 };
 
 /** Readers of whole messages, which are large. */
@@ -168,13 +170,17 @@ describe("time grows with the input", () => {
   }
   for (const [name, parse] of Object.entries(parsers)) test(name, () => expectLinearText(parse), 60_000);
 
-  test("text that is seen", () => expectLinearText((text) => seenText(`https://${text}`, "<p>Hello</p>")), 60_000);
+  test(
+    "text that is seen",
+    () => expectLinearText((text) => visibleTextForModel(`https://${text}`, "<p>Hello</p>")),
+    60_000,
+  );
 
   test(
     "the fence of MCP",
     () =>
       expectLinearText(
-        fencedText,
+        cleanTextForMailFence,
         [8_000, 64_000],
         [">", "ᐳᐳ ", `>>${" ".repeat(20)}e${"\u0301".repeat(20)}ᐳᐳ`, ">>>end "],
       ),
@@ -243,7 +249,7 @@ describe("time grows with the input", () => {
     "bounces",
     () =>
       expectLinearText((text) =>
-        readReport(
+        readMailReport(
           bytesOf(
             `From: <>\nSubject: ${unfolded(text)}\nX-Failed-Recipients: ${unfolded(text)}\nContent-Type: multipart/report; boundary=b\n\n--b\n\n${text}\n--b\nContent-Type: message/delivery-status\n\n${text}\n--b\nContent-Type: message/rfc822\n\n${text}\n--b--`,
           ),
@@ -290,7 +296,9 @@ describe("time grows with the input", () => {
           const value = unfolded(text).replace(/\n/g, " ");
           const signature = `DKIM-Signature: v=1; a=rsa-sha256; c=simple/relaxed; d=a.example; s=s; bh=AAAA; h=from:${value}; b=AAAA\r\n`;
           const message = `From: ${value}\r\n${signature}${signature}${set(value)}X: ${value}\r\n\r\n${text}`;
-          await gatherEvidence(bytesOf(message), smtpContext, async () => [[`v=spf1 ${value.slice(0, 60_000)}`]]);
+          await gatherAuthenticationEvidence(bytesOf(message), smtpContext, async () => [
+            [`v=spf1 ${value.slice(0, 60_000)}`],
+          ]);
         },
         [500, 2_000],
       ),

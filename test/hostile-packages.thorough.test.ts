@@ -7,14 +7,14 @@ import { describe, test } from "bun:test";
 import { finished } from "node:stream/promises";
 import { SMTPStream } from "smtp-server/lib/smtp-stream.js";
 import { readCalendar } from "../src/documents/calendar.ts";
-import { createText } from "../src/documents/extracted-text.ts";
+import { createExtractedText } from "../src/documents/extracted-text.ts";
 import { readInvitation } from "../src/documents/invitation.ts";
 import { readPdf } from "../src/documents/pdf.ts";
 import { composeMessage } from "../src/message/compose.ts";
 import { textOfHtml } from "../src/message/layout.ts";
-import { createBudget } from "../src/message/markup.ts";
+import { createHtmlBudget } from "../src/message/markup.ts";
 import { sanitizeHtml } from "../src/message/sanitize.ts";
-import { seenText, visibleHtml } from "../src/message/visible.ts";
+import { visibleHtml, visibleTextForModel } from "../src/message/visible.ts";
 import { cpuTime, expectLinear } from "./harness/growth.ts";
 import { onePage, pdf, pdfOf } from "./harness/mail/documents.ts";
 import { HOSTILE_HTML } from "./harness/mail/hostile-html.ts";
@@ -29,8 +29,8 @@ async function attempt(read: () => unknown): Promise<void> {
   } catch {}
 }
 
-const unlimited = () => createBudget(Number.POSITIVE_INFINITY);
-const noTime = () => createText(() => 0);
+const unlimited = () => createHtmlBudget(Number.POSITIVE_INFINITY);
+const noTime = () => createExtractedText(() => 0);
 
 /** Gives octets to a stream of smtp-server as they come from a socket, in pieces. */
 async function feed(stream: SMTPStream, octets: Buffer): Promise<void> {
@@ -65,7 +65,7 @@ describe("htmlparser2, sanitize-html and the tokens of css-tree", () => {
   const read = (html: string): unknown => [
     visibleHtml(html, unlimited()),
     sanitizeHtml(html, unlimited()),
-    seenText("https://a.example/", html),
+    visibleTextForModel("https://a.example/", html),
   ];
   test.each(Object.entries(HOSTILE_HTML))(
     "%s",

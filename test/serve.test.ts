@@ -102,7 +102,10 @@ test("a snooze that a command's undo brings back ends on time", async () => {
   updateThread(core, { ...caller, keyId: "key_agent" }, threadId, { folder: "archive" });
   runtime.advanceTo(runtime.now() + 60_000);
   await server.settled();
-  await journal.undo(core, { workspaceId, keyId: "key_agent", userId: null }, 0, { face: "cli", dryRun: false });
+  await journal.takeBackKeyChanges(core, { workspaceId, keyId: "key_agent", userId: null }, 0, {
+    face: "cli",
+    dryRun: false,
+  });
   for (let minutes = 0; minutes < 60; minutes++) {
     runtime.advanceTo(runtime.now() + 60_000);
     await server.settled();

@@ -11,7 +11,7 @@ import type { Tx } from "../store/store.ts";
 
 export type AccessChange = Omit<typeof accessNotices.$inferInsert, "id">;
 
-export function addNotice(tx: Tx, change: AccessChange): void {
+export function addAccessNotice(tx: Tx, change: AccessChange): void {
   tx.insert(accessNotices).values(change).run();
 }
 

@@ -9,7 +9,7 @@ import { type AppPasswordAccess, appPasswords, type Scope, users } from "../stor
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { type Caller, PERSON } from "./caller.ts";
-import { hashOfTyped, newTypedSecret } from "./credentials.ts";
+import { generateTypeableSecret, hashTypeableSecret } from "./credentials.ts";
 
 /** 100 bits. */
 const LENGTH = 20;
@@ -31,8 +31,8 @@ export function createAppPassword(
     throw new AppError("conflict", `You have ${MOST} app passwords already: revoke the ones that you no longer use`);
   }
   const id = newId(runtime, "apw");
-  const password = newTypedSecret(runtime, LENGTH);
-  const hash = hashOfTyped(password, LENGTH) ?? "";
+  const password = generateTypeableSecret(runtime, LENGTH);
+  const hash = hashTypeableSecret(password, LENGTH) ?? "";
   tx.insert(appPasswords).values({ id, userId, name, hash, createdAt: runtime.now(), access }).run();
   return { id, password };
 }
@@ -52,7 +52,7 @@ const byHash = prepared((db) =>
 
 /** The owner of an app password in any spelling; undefined for an unknown or revoked one. */
 export function findAppPassword(db: Db, password: string): (Caller & { appPasswordId: string }) | undefined {
-  const hash = hashOfTyped(password, LENGTH);
+  const hash = hashTypeableSecret(password, LENGTH);
   const found = hash === undefined ? undefined : byHash(db).get({ hash });
   if (!found) return undefined;
   const { access, ...person } = found;
@@ -96,7 +96,7 @@ export function revokeAppPasswords(tx: Tx, userId: string): number {
   return tx.delete(appPasswords).where(eq(appPasswords.userId, userId)).returning({ id: appPasswords.id }).all().length;
 }
 
-/** For createLastUse. */
+/** For createLastUseRecorder. */
 export function noteAppPasswordUse(tx: Tx, id: string, now: number): void {
   tx.update(appPasswords).set({ lastUsedAt: now }).where(eq(appPasswords.id, id)).run();
 }

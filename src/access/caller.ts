@@ -17,7 +17,7 @@ import {
 } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
-import { leavesMailbox, PolicyRefusal } from "./policy.ts";
+import { PolicyRefusal, policyAllowsMailbox } from "./policy.ts";
 
 /** How a request with a key came, for the journal. */
 export interface Origin {
@@ -26,7 +26,7 @@ export interface Origin {
   operation?: string;
   /** The name that an MCP client gives itself. */
   client?: string | undefined;
-  /** Address of the client, as canonicalAddress gives it. */
+  /** Address of the client, as canonicalIpAddress gives it. */
   source?: string | undefined;
   /** The recipients of what is sent were counted when the key had it accepted. */
   isCounted?: true;
@@ -41,7 +41,7 @@ export interface Caller {
   email: string;
   /** Absent for a session of the web app. */
   keyId?: string;
-  /** Address of the client, as canonicalAddress gives it. */
+  /** Address of the client, as canonicalIpAddress gives it. */
   address?: string;
   /** Restrictions of the key. */
   policy?: Policy;
@@ -104,7 +104,7 @@ const statements = prepared((db) => {
 type Row = NonNullable<ReturnType<ReturnType<typeof statements>["one"]["get"]>>;
 
 function reachBy(caller: Caller, { grant, ...mailbox }: Row): Reach | undefined {
-  if (caller.policy && !leavesMailbox(caller.policy, mailbox)) return undefined;
+  if (caller.policy && !policyAllowsMailbox(caller.policy, mailbox)) return undefined;
   if (mailbox.ownerId === caller.userId) return { mailbox, source: "owner", access: EVERYTHING };
   if (isAdmin(caller)) return { mailbox, source: "admin", access: EVERYTHING };
   return grant === null ? undefined : { mailbox, source: "grant", access: ACCESS_OF_GRANT[grant] };
@@ -126,7 +126,7 @@ export function findReachableMailboxes(db: Db, caller: Caller): Map<string, Reac
 }
 
 /** The person's own mailbox among those: the one at their address, else the first that they own or reach. */
-export function ownAmong(caller: Caller, reached: readonly Reach[]): Reach | undefined {
+export function chooseOwnMailbox(caller: Caller, reached: readonly Reach[]): Reach | undefined {
   return (
     reached.find(({ mailbox }) => mailbox.address === caller.email) ??
     reached.find(({ source }) => source === "owner") ??
@@ -138,23 +138,23 @@ export function ownAmong(caller: Caller, reached: readonly Reach[]): Reach | und
 export const isLimitedToMailboxes = ({ policy }: Pick<Caller, "policy">): boolean => policy?.mailboxes !== undefined;
 
 /** True if the caller's key reads no one-time codes and no links that sign in (rules: Codes). */
-export const readsNoCodes = ({ policy }: Pick<Caller, "policy">): boolean => policy?.codes === false;
+export const isKeyDeniedSignInCodes = ({ policy }: Pick<Caller, "policy">): boolean => policy?.codes === false;
 
 /** How the caller reaches a mailbox; undefined if it does not exist or is out of reach. */
-export function reachTo(db: Db, caller: Caller, mailboxId: string): Reach | undefined {
+export function findReach(db: Db, caller: Caller, mailboxId: string): Reach | undefined {
   const row = statements(db).one.get({ userId: caller.userId, workspaceId: caller.workspaceId, mailboxId });
   return row && reachBy(caller, row);
 }
 
 /** The refusal of an object that does not exist or is out of reach: both look alike (rules: Reach). */
-export function notFound(what: "mailbox" | "thread" | "message" | "attachment" | "label"): AppError {
+export function outOfReachError(what: "mailbox" | "thread" | "message" | "attachment" | "label"): AppError {
   return new AppError("not_found", `There is no such ${what}, or this key does not reach it`);
 }
 
 /** How the caller reaches a mailbox. @throws AppError not_found if it does not exist or is out of reach */
 export function requireReach(db: Db, caller: Caller, mailboxId: string): Reach {
-  const reach = reachTo(db, caller, mailboxId);
-  if (!reach) throw notFound("mailbox");
+  const reach = findReach(db, caller, mailboxId);
+  if (!reach) throw outOfReachError("mailbox");
   return reach;
 }
 
@@ -196,7 +196,7 @@ const RESTRICTS = {
 export type Restriction = keyof typeof RESTRICTS;
 
 /** @throws PolicyRefusal forbidden for a key whose policy restricts it in one of these ways, so that it could get past it */
-export function requireUnrestricted(
+export function requireUnrestrictedKey(
   { policy = {} }: Pick<Caller, "policy">,
   restrictions: readonly Restriction[] = Object.keys(RESTRICTS) as Restriction[],
 ): void {
@@ -219,7 +219,7 @@ const personById = prepared((db) =>
 );
 
 /** A person in their current state, for work that they requested earlier; undefined once they left. */
-export function findPerson(db: Db, userId: string): Caller | undefined {
+export function findPersonAsCaller(db: Db, userId: string): Caller | undefined {
   const person = personById(db).get({ id: userId });
   return person && { ...person, scopes: new Set(SCOPES) };
 }
@@ -233,5 +233,5 @@ const selectUserLock = prepared((db) =>
 );
 
 /** True for a person who is kept out (rules: Lock). */
-export const isLocked = (db: Db, userId: string): boolean =>
+export const isPersonLocked = (db: Db, userId: string): boolean =>
   (selectUserLock(db).get({ id: userId })?.lockedAt ?? null) !== null;

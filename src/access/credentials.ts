@@ -22,10 +22,10 @@ import {
 } from "../store/schema.ts";
 import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { requireServed } from "../store/unserved-workspaces.ts";
-import { type Caller, findPerson, isLocked, PERSON } from "./caller.ts";
-import { isAffordable, isImported, verifyHash } from "./imported-hash.ts";
-import { createSlots } from "./slowdown.ts";
+import { requireWorkspaceServed } from "../store/unserved-workspaces.ts";
+import { type Caller, findPersonAsCaller, isPersonLocked, PERSON } from "./caller.ts";
+import { isAffordablePasswordHash, isImportedPasswordHash, verifyPasswordHash } from "./imported-hash.ts";
+import { createConcurrencyLimits } from "./slowdown.ts";
 
 const KEY_LENGTH = 43;
 /** Readable characters of a key that are stored, so that people can tell their keys apart: 24 bits of 256. */
@@ -42,7 +42,7 @@ export const ACCESS_TOKEN_PREFIX = "mro_";
  * `hint`: shown instead of its first characters, for a grant, whose key nobody gets.
  * @throws AppError conflict for a person who is locked
  */
-export function createKey(
+export function createApiKey(
   tx: Tx,
   runtime: Pick<Runtime, "now" | "randomBytes">,
   given: {
@@ -55,7 +55,7 @@ export function createKey(
     hint?: string;
   },
 ): { id: string; key: string } {
-  if (isLocked(tx, given.userId)) {
+  if (isPersonLocked(tx, given.userId)) {
     throw new AppError("conflict", "This person is locked: unlock them before they get an API key");
   }
   const id = newId(runtime, "key");
@@ -142,7 +142,7 @@ const callerByToken = prepared((db) =>
 );
 
 /** The person for whom an API key or an access token acts at `now`, epoch ms; undefined as for findCaller. */
-export const findBearer = (db: Db, credential: string, now: number): Caller | undefined =>
+export const findCallerByCredential = (db: Db, credential: string, now: number): Caller | undefined =>
   credential.startsWith(ACCESS_TOKEN_PREFIX)
     ? callerIn(callerByToken(db).get({ hash: hashCredential(credential), now }))
     : findCaller(db, credential);
@@ -169,7 +169,7 @@ const stopped = statement<{ ids: string }, []>(
 );
 
 /** A text that is another whenever keys were revoked or paused: requests that wait are then to look again. */
-export const stoppedKeys = (db: Db): string => stopped(db).get()?.ids ?? "";
+export const getStoppedKeysVersion = (db: Db): string => stopped(db).get()?.ids ?? "";
 
 const makers = statement<{ id: string }, [id: string]>(
   `WITH RECURSIVE line(id, made_by) AS (
@@ -182,7 +182,7 @@ const makers = statement<{ id: string }, [id: string]>(
  * True if the key is `maker`, or was made by it, or by a key that it made, and so on; also if that is no longer known, since
  * the key is gone with its person.
  */
-export function mayBeMadeBy(db: Db, keyId: string, maker: string): boolean {
+export function mayDescendFromKey(db: Db, keyId: string, maker: string): boolean {
   const line = makers(db).all(keyId);
   return line.length === 0 || line.some(({ id }) => id === maker);
 }
@@ -201,7 +201,7 @@ export const keysMadeBy = (db: Db, keyId: string, now: number): { id: string; na
     .map((key) => ({ ...key, works: key.works !== 0 }));
 
 /** @throws AppError forbidden for a caller whose key is paused */
-export function requireNotPaused({ paused }: Pick<Caller, "paused">): void {
+export function requireKeyNotPaused({ paused }: Pick<Caller, "paused">): void {
   if (paused) throw new AppError("forbidden", "This API key is paused: somebody in the workspace has to resume it");
 }
 
@@ -212,13 +212,13 @@ export function requireNotPaused({ paused }: Pick<Caller, "paused">): void {
  * paused; server_error 503 if the workspace moves away
  */
 export function requireLiveKey(db: Db, caller: Caller): Caller {
-  requireServed(db, caller.workspaceId);
+  requireWorkspaceServed(db, caller.workspaceId);
   if (caller.keyId === undefined) return caller;
   const restricted = findKeyRestrictions(db, caller.keyId);
   if (!restricted) {
     throw new AppError("unauthorized", "This API key was revoked, or its creator left, before the request was done");
   }
-  requireNotPaused(restricted);
+  requireKeyNotPaused(restricted);
   const { policy: _, ...rest } = caller;
   return { ...rest, ...restricted };
 }
@@ -228,9 +228,9 @@ export function requireLiveKey(db: Db, caller: Caller): Caller {
  * role is current. Sessions are checked where they are admitted.
  * @throws AppError unauthorized if the key was revoked, or the person left, meanwhile
  */
-export function presentCaller(db: Db, caller: Caller): Caller {
+export function reloadCaller(db: Db, caller: Caller): Caller {
   const present = requireLiveKey(db, caller);
-  const person = findPerson(db, caller.userId);
+  const person = findPersonAsCaller(db, caller.userId);
   if (!person) throw new AppError("unauthorized", "The person of this request has left the workspace");
   return { ...present, role: person.role, email: person.email };
 }
@@ -249,7 +249,7 @@ export const findKeyHolder = (db: Db, { keyId }: Caller): { key: string; person:
   keyId === undefined ? undefined : keyHolder(db).get({ id: keyId });
 
 /** Revokes a key immediately and permanently. False if no valid key has that id. */
-export function revokeKey(tx: Tx, id: string, now: number): boolean {
+export function revokeApiKey(tx: Tx, id: string, now: number): boolean {
   const revoked = tx
     .update(apiKeys)
     .set({ revokedAt: now })
@@ -260,26 +260,30 @@ export function revokeKey(tx: Tx, id: string, now: number): boolean {
 }
 
 /** Deletes a key that was never used. */
-export function discardKey(tx: Tx, id: string): void {
+export function deleteApiKey(tx: Tx, id: string): void {
   tx.delete(apiKeys).where(eq(apiKeys.id, id)).run();
 }
 
 /** Changes fields of a key. */
-export function setKey(tx: Tx, id: string, set: { name?: string; policy?: Policy; pausedAt?: number | null }): void {
+export function updateApiKey(
+  tx: Tx,
+  id: string,
+  set: { name?: string; policy?: Policy; pausedAt?: number | null },
+): void {
   tx.update(apiKeys).set(set).where(eq(apiKeys.id, id)).run();
 }
 
 /** Since when all keys of a workspace are paused, epoch ms. */
-export const allPausedSince = (db: Db, workspaceId: string): number | null =>
+export const getAllKeysPausedSince = (db: Db, workspaceId: string): number | null =>
   db.select({ at: workspaces.keysPausedAt }).from(workspaces).where(eq(workspaces.id, workspaceId)).get()?.at ?? null;
 
 /** Pauses all keys of a workspace from `at` (epoch ms) on, also later ones; null resumes those that are not paused by themselves. */
-export function setAllPaused(tx: Tx, workspaceId: string, at: number | null): void {
+export function setAllKeysPaused(tx: Tx, workspaceId: string, at: number | null): void {
   tx.update(workspaces).set({ keysPausedAt: at }).where(eq(workspaces.id, workspaceId)).run();
 }
 
 /** Makes a key valid again that was revoked, or whose person has left, for `userId`. False if it was never created. */
-export function reviveKey(tx: Tx, key: string, userId: string): boolean {
+export function reviveApiKey(tx: Tx, key: string, userId: string): boolean {
   const revived = tx
     .update(apiKeys)
     .set({ userId, revokedAt: null })
@@ -290,13 +294,13 @@ export function reviveKey(tx: Tx, key: string, userId: string): boolean {
 }
 
 /** Revokes the keys that sessions made. Where there are none it writes nothing, so that a standby can end its own sessions. */
-export function revokeKeysMadeIn(tx: Tx, sessionIds: readonly string[], now: number): void {
+export function revokeSessionKeys(tx: Tx, sessionIds: readonly string[], now: number): void {
   const live = tx
     .select({ id: apiKeys.id })
     .from(apiKeys)
     .where(and(inArray(apiKeys.madeBy, [...sessionIds]), isNull(apiKeys.revokedAt)))
     .all();
-  for (const { id } of live) revokeKey(tx, id, now);
+  for (const { id } of live) revokeApiKey(tx, id, now);
 }
 
 const SWEEP_MS = 10 * 60_000;
@@ -377,7 +381,7 @@ const selectKeys = (db: Db) =>
     .leftJoin(oauthGrants, eq(oauthGrants.keyId, apiKeys.id));
 
 /** The keys of a workspace, newest first, including revoked ones. */
-export const listKeys = (db: Db, workspaceId: string): KeyRecord[] =>
+export const listApiKeys = (db: Db, workspaceId: string): KeyRecord[] =>
   selectKeys(db).where(eq(users.workspaceId, workspaceId)).orderBy(desc(apiKeys.createdAt), desc(apiKeys.id)).all();
 
 /** Those of the given keys that exist, even revoked ones, by id. */
@@ -389,7 +393,7 @@ export const keysById = (db: Db, ids: readonly string[]): ReadonlyMap<string, Ke
       .map((key) => [key.id, key]),
   );
 
-/** For createLastUse. */
+/** For createLastUseRecorder. */
 export function noteKeyUse(tx: Tx, id: string, now: number): void {
   tx.update(apiKeys).set({ lastUsedAt: now }).where(eq(apiKeys.id, id)).run();
 }
@@ -407,7 +411,7 @@ export type Touch = (id: string, now: number) => void;
  * A use costs a look-up in memory, and at most once a minute a `write` that shares its commit with other writes. A
  * failed write is logged and affects nothing else. `what`: for the log.
  */
-export function createLastUse(
+export function createLastUseRecorder(
   { store, log }: Core,
   what: string,
   write: (tx: Tx, id: string, now: number) => void,
@@ -431,7 +435,7 @@ const ARGON2ID = { algorithm: "argon2id", memoryCost: 32_768, timeCost: 3 } as c
  * Hashes computed at once in the process, each with 32 MiB, and calls that wait for one, for two seconds at most on a
  * small machine. A quarter of these is kept for sources from which somebody signed in lately. Limits by source (sign-in.ts) do not bound what many sources cost together.
  */
-const hashing = createSlots({
+const hashing = createConcurrencyLimits({
   atOnce: 4,
   mostWaiting: 60,
   reserved: 15,
@@ -448,16 +452,17 @@ let nobodysHash: Promise<string> | undefined;
  * True if the password is right. A person without one (null), or an unknown one, takes as long as a wrong password, so
  * that the time does not reveal whether an account exists; an imported hash takes no less. `isKnown`: somebody signed in
  * from the source lately.
- * @throws AppError server_error 503, as hashPassword
+ * @throws AppError server_error 503, as hashNewPassword
  */
 export const verifyPassword = (password: string, hash: string | null, isKnown = true): Promise<boolean> =>
   hashing.within(
     "",
     async () => {
-      if (hash !== null && !isImported(hash)) return isAffordable(hash) && verifyHash(password, hash);
+      if (hash !== null && !isImportedPasswordHash(hash))
+        return isAffordablePasswordHash(hash) && verifyPasswordHash(password, hash);
       nobodysHash ??= Bun.password.hash("nobody's", ARGON2ID);
       const [isRight] = await Promise.all([
-        hash !== null && isAffordable(hash) && verifyHash(password, hash),
+        hash !== null && isAffordablePasswordHash(hash) && verifyPasswordHash(password, hash),
         Bun.password.verify(password, await nobodysHash),
       ]);
       return isRight;
@@ -466,7 +471,7 @@ export const verifyPassword = (password: string, hash: string | null, isKnown = 
   );
 
 /** Puts our own hash of a person's password in the place of the imported one. False if that is no longer theirs. */
-export function replaceImported(tx: Tx, userId: string, imported: string, passwordHash: string): boolean {
+export function replaceImportedPasswordHash(tx: Tx, userId: string, imported: string, passwordHash: string): boolean {
   const isTheirs = and(eq(users.id, userId), eq(users.passwordHash, imported));
   return tx.update(users).set({ passwordHash }).where(isTheirs).returning({ id: users.id }).all().length > 0;
 }
@@ -477,13 +482,13 @@ export function replaceImported(tx: Tx, userId: string, imported: string, passwo
  */
 
 /** A new secret of that many characters, as it is shown. */
-export function newTypedSecret(runtime: Pick<Runtime, "randomBytes">, length: number): string {
+export function generateTypeableSecret(runtime: Pick<Runtime, "randomBytes">, length: number): string {
   const text = base32(runtime.randomBytes(length));
   return (text.match(/.{1,4}/g) ?? []).join("-");
 }
 
 /** SHA-256, hex, of the typed secret; undefined for another length. */
-export function hashOfTyped(text: string, length: number): string | undefined {
+export function hashTypeableSecret(text: string, length: number): string | undefined {
   const plain = text.toLowerCase().replace(/[\s-]/g, "").replace(/o/g, "0").replace(/[il]/g, "1");
   if (plain.length !== length || [...plain].some((letter) => !BASE32.includes(letter))) return undefined;
   return createHash("sha256").update(plain).digest("hex");

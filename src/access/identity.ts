@@ -4,23 +4,23 @@
 import { join } from "node:path";
 import type { Core } from "../store/core.ts";
 import { noteAppPasswordUse } from "./app-passwords.ts";
-import { createLastUse, noteKeyUse } from "./credentials.ts";
-import { openSeal } from "./seal.ts";
+import { createLastUseRecorder, noteKeyUse } from "./credentials.ts";
+import { openSecretSeal } from "./seal.ts";
 import { createSecondFactors } from "./second-factor.ts";
 import { createSignIn } from "./sign-in.ts";
 import { createSlowdown } from "./slowdown.ts";
 
-export type Identity = ReturnType<typeof openIdentity>;
+export type Identity = ReturnType<typeof openSignInServices>;
 
 /** The key that seals second factors. Backups exclude its folder (backup/make.ts). */
-export const sealKeyIn = (folder: string): string => join(folder, "keys", "second-factor.key");
+export const secondFactorKeyPath = (folder: string): string => join(folder, "keys", "second-factor.key");
 
-export function openIdentity(core: Core) {
+export function openSignInServices(core: Core) {
   const { runtime, log, site } = core;
-  const secondFactors = createSecondFactors(openSeal(sealKeyIn(site.folder), runtime, log), runtime);
+  const secondFactors = createSecondFactors(openSecretSeal(secondFactorKeyPath(site.folder), runtime, log), runtime);
   const slowdown = createSlowdown(runtime);
-  const touchKey = createLastUse(core, "an API key", noteKeyUse);
-  const touchAppPassword = createLastUse(core, "an app password", noteAppPasswordUse);
+  const touchKey = createLastUseRecorder(core, "an API key", noteKeyUse);
+  const touchAppPassword = createLastUseRecorder(core, "an app password", noteAppPasswordUse);
   const signIn = createSignIn(core, { slowdown, secondFactors, touchKey, touchAppPassword });
   return { secondFactors, slowdown, touchKey, signIn };
 }

@@ -24,12 +24,12 @@ const KINDS: readonly { name: string; form: RegExp }[] = [
 ];
 
 /** A stored hash that was imported begins with the name of its kind in braces, and one of ours does not. */
-export const isImported = (hash: string): boolean => hash.startsWith("{");
+export const isImportedPasswordHash = (hash: string): boolean => hash.startsWith("{");
 
 const withoutName = (hash: string): string => hash.replace(/^\{[\w-]{1,20}\}/, "");
 
 /** True for a stored hash that can be checked at a bounded cost. */
-export function isAffordable(stored: string): boolean {
+export function isAffordablePasswordHash(stored: string): boolean {
   const hash = withoutName(stored);
   const [, cost] = BCRYPT.exec(hash) ?? [];
   if (cost !== undefined) return Number(cost) >= 4 && Number(cost) <= MOST_BCRYPT_COST;
@@ -54,12 +54,12 @@ export async function readImportedHash(text: string): Promise<string> {
       "give a hash as Dovecot has it: {SHA512-CRYPT}$6$…, {BLF-CRYPT}$2y$… or {ARGON2ID}$argon2id$…; the name in braces may be left out",
     );
   }
-  if (!isAffordable(hash)) {
+  if (!isAffordablePasswordHash(hash)) {
     throw refusal(
       `the hash costs too much to check, or too little: bcrypt may have a cost of 4 to ${MOST_BCRYPT_COST}, SHA512-CRYPT 1000 to ${MOST_ROUNDS} rounds, and argon2id at most ${MOST_ARGON2ID.memory} KiB, ${MOST_ARGON2ID.passes} passes and ${MOST_ARGON2ID.lanes} lanes. Give this person a new password instead`,
     );
   }
-  await verifyHash("", hash).catch(() => {
+  await verifyPasswordHash("", hash).catch(() => {
     throw refusal("the hash is damaged");
   });
   return kind.name + hash;
@@ -71,7 +71,7 @@ const LONGEST_PASSWORD = 1_024;
 const BCRYPT_BYTES = 72;
 
 /** True if the password is right for an affordable hash. Works on another thread. */
-export async function verifyHash(password: string, stored: string): Promise<boolean> {
+export async function verifyPasswordHash(password: string, stored: string): Promise<boolean> {
   const hash = withoutName(stored);
   if (hash.startsWith("$argon2id$")) return Bun.password.verify(password, hash);
   const bytes = Buffer.from(password);

@@ -5,8 +5,8 @@
  */
 import { AppError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
-import { envelopeAddress, isAddressLiteral, splitAddress, withoutTag } from "../message/address.ts";
-import { canonicalNetwork, networkContains, networkList } from "../net/ip.ts";
+import { envelopeAddress, isAddressLiteral, splitAddress, withoutAddressTag } from "../message/address.ts";
+import { canonicalNetwork, createNetworkMatcher, networkContains } from "../net/ip.ts";
 import type { Policy } from "../store/schema.ts";
 
 /** Entries of `recipients` that stand for people the server finds. */
@@ -23,7 +23,7 @@ export function comparableAddress(text: string): string | undefined {
   const address = envelopeAddress(text);
   if (address === undefined || isAddressLiteral(address)) return undefined;
   const { local, domain } = splitAddress(address);
-  const untagged = local.startsWith('"') ? local : withoutTag(local);
+  const untagged = local.startsWith('"') ? local : withoutAddressTag(local);
   if (untagged.startsWith("+")) return undefined;
   return `${untagged.replace(/[A-Z]/g, (letter) => letter.toLowerCase())}@${domain}`;
 }
@@ -40,7 +40,7 @@ const wrong = (field: string, what: string) => new AppError("bad_request", `poli
  * Brings the fields of a policy, whose types and time are checked, into their one spelling. `mailboxNamed` gives a mailbox of the
  * workspace, named by id or address, in the spelling to keep. @throws AppError bad_request
  */
-export function readPolicy(given: Policy, mailboxNamed: (text: string) => string | undefined): Policy {
+export function normalizeKeyPolicy(given: Policy, mailboxNamed: (text: string) => string | undefined): Policy {
   const { mailboxes, recipients, networks } = given;
   const unique = (list: string[]) => [...new Set(list)];
   return {
@@ -81,21 +81,21 @@ function readRecipient(entry: string): string {
 const policyExpiry = ({ expiresAt }: Policy): number | undefined =>
   expiresAt === undefined ? undefined : (parseTime(expiresAt) ?? 0);
 
-export const hasExpired = (policy: Policy, now: number): boolean => (policyExpiry(policy) ?? Infinity) <= now;
+export const isKeyPolicyExpired = (policy: Policy, now: number): boolean => (policyExpiry(policy) ?? Infinity) <= now;
 
-/** True if the key may be used from that address, as canonicalAddress gives it; undefined for an unknown one. */
-export const allowsFrom = ({ networks }: Policy, address: string | undefined): boolean =>
-  networks === undefined || (address !== undefined && networkList(networks)(address));
+/** True if the key may be used from that address, as canonicalIpAddress gives it; undefined for an unknown one. */
+export const policyAllowsClientAddress = ({ networks }: Policy, address: string | undefined): boolean =>
+  networks === undefined || (address !== undefined && createNetworkMatcher(networks)(address));
 
 /** True if the policy leaves the mailbox to the key. */
-export const leavesMailbox = ({ mailboxes }: Policy, { id, address }: { id: string; address: string }): boolean =>
+export const policyAllowsMailbox = ({ mailboxes }: Policy, { id, address }: { id: string; address: string }): boolean =>
   mailboxes === undefined || mailboxes.includes(id) || mailboxes.includes(address);
 
 /**
  * The addresses that `recipients` does not let a key write to. `isIn` tells whether a comparable address is among
  * the people that a word stands for.
  */
-export function outside(
+export function listForbiddenRecipients(
   { recipients: entries }: Pick<Policy, "recipients">,
   addresses: readonly string[],
   isIn: (word: RecipientWord, address: string) => boolean,
@@ -115,7 +115,7 @@ export function outside(
  * The first field by which a policy allows more than `bounds`; undefined if it is at least as narrow. `resolveMailboxId`
  * gives the id of a mailbox that a policy names.
  */
-export function widerField(
+export function findWiderPolicyField(
   policy: Policy,
   bounds: Policy,
   resolveMailboxId: (mailbox: string) => string,
@@ -148,8 +148,8 @@ export function widerField(
  * A policy that is as narrow as `bounds`, too: a list keeps the entries that they allow; another field that allows more becomes
  * theirs.
  */
-export function narrowedTo(policy: Policy, bounds: Policy, resolveMailboxId: (mailbox: string) => string): Policy {
-  const wider = (of: Policy) => widerField(of, bounds, resolveMailboxId);
+export function narrowKeyPolicy(policy: Policy, bounds: Policy, resolveMailboxId: (mailbox: string) => string): Policy {
+  const wider = (of: Policy) => findWiderPolicyField(of, bounds, resolveMailboxId);
   let narrowed = policy;
   for (let field = wider(narrowed); field !== undefined; field = wider(narrowed)) {
     const [name, own] = [field, narrowed[field]];

@@ -16,10 +16,10 @@ const KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-export type Seal = ReturnType<typeof openSeal>;
+export type Seal = ReturnType<typeof openSecretSeal>;
 
 /** `path`: the key's file, created when first needed. */
-export function openSeal(path: string, runtime: Pick<Runtime, "randomBytes">, log: Log) {
+export function openSecretSeal(path: string, runtime: Pick<Runtime, "randomBytes">, log: Log) {
   let known: Uint8Array | undefined;
 
   function readKey(): Uint8Array | undefined {

@@ -12,9 +12,9 @@ import type { Runtime } from "../base/runtime.ts";
 import { recoveryCodes, secondFactors } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { hashOfTyped, newTypedSecret } from "./credentials.ts";
+import { generateTypeableSecret, hashTypeableSecret } from "./credentials.ts";
 import type { Seal } from "./seal.ts";
-import { latestStepAt, matchingStep, readTotpSecret, SECRET_BYTES, toBase32 } from "./totp.ts";
+import { findMatchingTotpStep, latestTotpStepAt, readTotpSecret, SECRET_BYTES, toBase32 } from "./totp.ts";
 
 const RECOVERY_CODES = 10;
 /** 80 bits each. */
@@ -40,21 +40,21 @@ export function findSecondFactor(db: Db, userId: string): { since: number; recov
 }
 
 /** A new secret in base32. It is not stored until enrol receives it. */
-export const proposeSecret = (runtime: Pick<Runtime, "randomBytes">): string =>
+export const generateTotpSecret = (runtime: Pick<Runtime, "randomBytes">): string =>
   toBase32(runtime.randomBytes(SECRET_BYTES));
 
 /** Replaces the recovery codes; the new ones are returned only here. */
 export function renewRecoveryCodes(tx: Tx, runtime: Pick<Runtime, "randomBytes">, userId: string): string[] {
   tx.delete(recoveryCodes).where(eq(recoveryCodes.userId, userId)).run();
-  const codes = Array.from({ length: RECOVERY_CODES }, () => newTypedSecret(runtime, RECOVERY_LENGTH));
+  const codes = Array.from({ length: RECOVERY_CODES }, () => generateTypeableSecret(runtime, RECOVERY_LENGTH));
   tx.insert(recoveryCodes)
-    .values(codes.map((code) => ({ userId, hash: hashOfTyped(code, RECOVERY_LENGTH) ?? "" })))
+    .values(codes.map((code) => ({ userId, hash: hashTypeableSecret(code, RECOVERY_LENGTH) ?? "" })))
     .run();
   return codes;
 }
 
 /** Replaces the sealed secret of a second factor that came from another server. */
-export function replaceSecret(tx: Tx, userId: string, sealed: Buffer): void {
+export function replaceSecondFactorSecret(tx: Tx, userId: string, sealed: Buffer): void {
   tx.update(secondFactors).set({ secret: sealed }).where(eq(secondFactors.userId, userId)).run();
 }
 
@@ -78,7 +78,7 @@ export function createSecondFactors(seal: Seal, runtime: Pick<Runtime, "now" | "
       const secret = readTotpSecret(given.secret);
       if (!secret) throw new AppError("bad_request", "This server did not make that secret");
       const now = runtime.now();
-      const step = matchingStep(secret, plainCode(given.code), now);
+      const step = findMatchingTotpStep(secret, plainCode(given.code), now);
       if (step === undefined) {
         throw new AppError(
           "unprocessable",
@@ -95,15 +95,16 @@ export function createSecondFactors(seal: Seal, runtime: Pick<Runtime, "now" | "
     useCode(tx: Tx, userId: string, code: string): boolean {
       const factor = statements(tx).byUser.get({ userId });
       if (!factor) return false;
-      const recovery = hashOfTyped(code, RECOVERY_LENGTH);
+      const recovery = hashTypeableSecret(code, RECOVERY_LENGTH);
       if (recovery !== undefined) {
         const its = and(eq(recoveryCodes.userId, userId), eq(recoveryCodes.hash, recovery));
         return tx.delete(recoveryCodes).where(its).returning().all().length > 0;
       }
       const secret = seal.open(factor.secret, userId);
       const now = runtime.now();
-      const isOfFuture = factor.lastStep > latestStepAt(now);
-      const step = secret && matchingStep(secret, plainCode(code), now, isOfFuture ? undefined : factor.lastStep);
+      const isOfFuture = factor.lastStep > latestTotpStepAt(now);
+      const step =
+        secret && findMatchingTotpStep(secret, plainCode(code), now, isOfFuture ? undefined : factor.lastStep);
       if (step === undefined) return false;
       tx.update(secondFactors).set({ lastStep: step }).where(eq(secondFactors.userId, userId)).run();
       return true;

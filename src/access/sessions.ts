@@ -16,9 +16,9 @@ import type { Core } from "../store/core.ts";
 import { SCOPES, sessions, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { requireServed } from "../store/unserved-workspaces.ts";
+import { requireWorkspaceServed } from "../store/unserved-workspaces.ts";
 import { type Caller, PERSON } from "./caller.ts";
-import { revokeKeysMadeIn } from "./credentials.ts";
+import { revokeSessionKeys } from "./credentials.ts";
 import { hasSecondFactor } from "./second-factor.ts";
 
 /** 256 bits. */
@@ -111,10 +111,10 @@ function sessionByHash(db: Db, hash: string, now: number): BrowserSession | unde
 /**
  * The session in its present state. @throws AppError unauthorized if it ended, or got another token, since the request arrived
  */
-export function presentSession(db: Db, { hash }: BrowserSession, now: number): BrowserSession {
+export function requireLiveSession(db: Db, { hash }: BrowserSession, now: number): BrowserSession {
   const present = sessionByHash(db, hash, now);
   if (!present) throw new AppError("unauthorized", "Sign in to continue");
-  requireServed(db, present.caller.workspaceId);
+  requireWorkspaceServed(db, present.caller.workspaceId);
   return present;
 }
 
@@ -133,8 +133,8 @@ export class Unconfirmed extends AppError {
  * while.
  * @throws Unconfirmed without a proof of identity in the last minutes; AppError unauthorized if the session ended
  */
-export function requireConfirmed(db: Db, session: BrowserSession, now: number): void {
-  const { confirmedAt, caller } = presentSession(db, session, now);
+export function requireConfirmedSession(db: Db, session: BrowserSession, now: number): void {
+  const { confirmedAt, caller } = requireLiveSession(db, session, now);
   // A clock that was set back does not extend a proof.
   if (confirmedAt !== null && now >= confirmedAt && now - confirmedAt < CONFIRMED_MS) return;
   throw new Unconfirmed(hasSecondFactor(db, caller.userId));
@@ -143,7 +143,7 @@ export function requireConfirmed(db: Db, session: BrowserSession, now: number): 
 /** Records that the person has just proved their identity. From now on only the returned token is valid. */
 export function confirmSession(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">, session: BrowserSession): string {
   const now = runtime.now();
-  const { id } = presentSession(tx, session, now);
+  const { id } = requireLiveSession(tx, session, now);
   const token = randomToken(runtime, TOKEN_LENGTH);
   tx.update(sessions)
     .set({ hash: hashSessionToken(token), confirmedAt: now })
@@ -156,7 +156,7 @@ export function confirmSession(tx: Tx, runtime: Pick<Runtime, "now" | "randomByt
 export interface SessionRecord {
   id: string;
   userAgent: string;
-  /** The address of sign-in, as sourceOfAddress gives it; empty for a session from an older version. */
+  /** The address of sign-in, as ipAddressSource gives it; empty for a session from an older version. */
   source: string;
   createdAt: number;
   lastUsedAt: number;
@@ -181,7 +181,7 @@ export function listSessions(db: Db, userId: string, now: number): SessionRecord
 /** Ends sessions, with the keys that they made; returns their number. */
 function end(tx: Tx, which: SQL | undefined, now: number): number {
   const ended = tx.delete(sessions).where(which).returning({ id: sessions.id }).all();
-  revokeKeysMadeIn(
+  revokeSessionKeys(
     tx,
     ended.map(({ id }) => id),
     now,

@@ -33,7 +33,7 @@ function silence({ db, now }: Reader, source: string): number {
 }
 
 /** Tells whether somebody signed in from there in the last 30 days. While the store cannot be read, nobody did. */
-export function isKnownSource(core: Reader, source: string): boolean {
+export function isKnownSignInSource(core: Reader, source: string): boolean {
   try {
     return silence(core, source) < REMEMBERED_MS;
   } catch {
@@ -42,7 +42,7 @@ export function isKnownSource(core: Reader, source: string): boolean {
 }
 
 /** Notes that somebody has signed in from there. A failed write is logged. */
-export function noteSource(core: Core, source: string): void {
+export function noteSignInSource(core: Core, source: string): void {
   // Renewed once a day, not at every sign-in.
   if (silence(core, source) < DAY_MS) return;
   const signedInAt = core.now();
@@ -57,7 +57,7 @@ export function noteSource(core: Core, source: string): void {
 }
 
 /** Tests set `mostRows`. */
-export const forgetSources = ({ store }: Core, mostRows = MOST_ROWS): Job => ({
+export const forgetOldSignInSources = ({ store }: Core, mostRows = MOST_ROWS): Job => ({
   name: "sign-in-sources",
   deletes: true,
   async runDue(now) {

@@ -15,23 +15,30 @@ import type { Core } from "../store/core.ts";
 import { SCOPES, type Scope, users } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
-import { requireServed } from "../store/unserved-workspaces.ts";
+import { requireWorkspaceServed } from "../store/unserved-workspaces.ts";
 import { findAppPassword } from "./app-passwords.ts";
 import { type Caller, PERSON } from "./caller.ts";
-import { findBearer, findCaller, hashPassword, replaceImported, type Touch, verifyPassword } from "./credentials.ts";
-import { isImported } from "./imported-hash.ts";
-import { allowsFrom, hasExpired } from "./policy.ts";
+import {
+  findCaller,
+  findCallerByCredential,
+  hashPassword,
+  replaceImportedPasswordHash,
+  type Touch,
+  verifyPassword,
+} from "./credentials.ts";
+import { isImportedPasswordHash } from "./imported-hash.ts";
+import { isKeyPolicyExpired, policyAllowsClientAddress } from "./policy.ts";
 import { hasSecondFactor, type SecondFactors } from "./second-factor.ts";
-import { isKnownSource, noteSource } from "./sign-in-sources.ts";
-import { createSlots, createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
+import { isKnownSignInSource, noteSignInSource } from "./sign-in-sources.ts";
+import { createConcurrencyLimits, createSlowdown, type Pace, type Slowdown } from "./slowdown.ts";
 
 export interface Attempt {
   /** The sign-in address as the person typed it. */
   username: string;
   secret: string;
-  /** Source of the attempt, as sourceOfAddress gives it. */
+  /** Source of the attempt, as ipAddressSource gives it. */
   source: string;
-  /** Address of the client, as canonicalAddress gives it, where keys may be used. */
+  /** Address of the client, as canonicalIpAddress gives it, where keys may be used. */
   address?: string | undefined;
   /** How the person came, for the log. */
   over: "app" | "imap" | "submission";
@@ -77,13 +84,13 @@ export function createSignIn(
   },
 ) {
   const { db, now, store, runtime, log } = core;
-  const sources = createSlots(BY_SOURCE);
-  const accounts = createSlots(BY_ACCOUNT);
+  const sources = createConcurrencyLimits(BY_SOURCE);
+  const accounts = createConcurrencyLimits(BY_ACCOUNT);
   /** Accounts with sources of a successful attempt, the latest last. */
   const known = new Set<string>();
-  const people = createSlots(BY_PERSON);
+  const people = createConcurrencyLimits(BY_PERSON);
   // Separate slots: the holder of a stolen session must not be able to block the person's sign-in.
-  const confirming = createSlots(BY_PERSON);
+  const confirming = createConcurrencyLimits(BY_PERSON);
   const codes = createSlowdown(runtime, CODES);
 
   function attempt<T>({ username, source }: Attempt, prove: (email: string) => Promise<T | undefined>) {
@@ -109,7 +116,7 @@ export function createSignIn(
 
   /** Notes where a sign-in came from. */
   function ended<T extends SignedIn | undefined>(given: Attempt, proved: T): T {
-    if (proved) noteSource(core, given.source);
+    if (proved) noteSignInSource(core, given.source);
     tell(proved ? "signed in" : "sign-in failed", given, proved);
     return proved;
   }
@@ -128,7 +135,7 @@ export function createSignIn(
     email: string,
     { secret, source }: Pick<Attempt, "secret" | "source">,
     how: { alone: boolean; scopes?: readonly Scope[] },
-  ) => byPassword(core, email, secret, { ...how, isKnown: isKnownSource(core, source) });
+  ) => byPassword(core, email, secret, { ...how, isKnown: isKnownSignInSource(core, source) });
 
   /** Adds the proof by code to that by password. */
   async function withCode(proved: SignedIn, code: string, source: string): Promise<SignedIn | undefined> {
@@ -144,7 +151,7 @@ export function createSignIn(
   const usable =
     (address: string | undefined) =>
     ({ paused, policy = {} }: Caller): boolean =>
-      !paused && !hasExpired(policy, now()) && allowsFrom(policy, address);
+      !paused && !isKeyPolicyExpired(policy, now()) && policyAllowsClientAddress(policy, address);
 
   /** The person may add a second factor before this proof is used, which then is not enough. */
   const whileUnguarded = (proved: SignedIn): SignedIn => ({
@@ -181,7 +188,7 @@ export function createSignIn(
      */
     async withToken(given: Attempt & { scope: Scope }): Promise<SignedIn | undefined> {
       const { secret, scope, address } = given;
-      const find = () => findBearer(db, secret, now());
+      const find = () => findCallerByCredential(db, secret, now());
       const username = given.username || (find()?.email ?? "");
       const proved = await attempt({ ...given, username }, async (email) =>
         byKey({ db, email, find, scope, touch: touchKey, isUsable: usable(address) }),
@@ -247,7 +254,7 @@ function signedIn(
 ): SignedIn | undefined {
   const present = () => {
     const caller = find();
-    if (caller) requireServed(db, caller.workspaceId);
+    if (caller) requireWorkspaceServed(db, caller.workspaceId);
     return caller;
   };
   const caller = present();
@@ -327,7 +334,7 @@ async function byPassword(
   const found = personByEmail(db).get({ email });
   let hash = found?.passwordHash ?? null;
   if (!(await verifyPassword(password, hash, isKnown))) return undefined;
-  if (found && hash !== null && isImported(hash)) {
+  if (found && hash !== null && isImportedPasswordHash(hash)) {
     const own = await replaceImportedHash(core, found.userId, hash, password);
     // Another sign-in replaced it meanwhile, or its person has a new password.
     if (own === "outdated") return byPassword(core, email, password, how);
@@ -351,7 +358,7 @@ async function replaceImportedHash(
 ): Promise<string | "outdated"> {
   try {
     const own = await hashPassword(password);
-    return store.transact((tx) => replaceImported(tx, userId, imported, own)) ? own : "outdated";
+    return store.transact((tx) => replaceImportedPasswordHash(tx, userId, imported, own)) ? own : "outdated";
   } catch (error) {
     if (error instanceof AppError) return imported;
     throw error;

@@ -63,7 +63,7 @@ const tooMany = (): AppError =>
  * Slots by name (a source, an account): a limited number in use, and a limited number of waiting calls. Of these,
  * `reserved` are for known callers, who also go first. `refusal`: the error for a call beyond them.
  */
-export function createSlots({
+export function createConcurrencyLimits({
   atOnce,
   mostWaiting,
   reserved = 0,

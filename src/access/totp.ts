@@ -14,10 +14,10 @@ const STEP_MS = 30_000;
 const STEPS_ASIDE = 1;
 
 /** The number of the time step at `now` (epoch ms). */
-export const stepAt = (now: number): number => Math.floor(now / STEP_MS);
+export const totpStepAt = (now: number): number => Math.floor(now / STEP_MS);
 
 /** The latest step whose code is valid then. */
-export const latestStepAt = (now: number): number => stepAt(now) + STEPS_ASIDE;
+export const latestTotpStepAt = (now: number): number => totpStepAt(now) + STEPS_ASIDE;
 
 /** RFC 4226 §5.3, with the time step as the counter. */
 export function computeTotpCode(secret: Uint8Array, step: number, digits = DIGITS): string {
@@ -30,9 +30,9 @@ export function computeTotpCode(secret: Uint8Array, step: number, digits = DIGIT
 }
 
 /** The time step near `now` and after `after` whose code this is; undefined if there is none. */
-export function matchingStep(secret: Uint8Array, code: string, now: number, after = -1): number | undefined {
+export function findMatchingTotpStep(secret: Uint8Array, code: string, now: number, after = -1): number | undefined {
   const given = Buffer.from(code);
-  const present = stepAt(now);
+  const present = totpStepAt(now);
   let found: number | undefined;
   for (let step = present - STEPS_ASIDE; step <= present + STEPS_ASIDE; step++) {
     const expected = Buffer.from(computeTotpCode(secret, step));
@@ -56,7 +56,7 @@ export function readTotpSecret(text: string): Uint8Array | undefined {
  * The content of the QR code for authenticator apps (Google's Key URI Format). `secret` in base32; `account` as the app
  * shows it.
  */
-export function keyUri(secret: string, account: string): string {
+export function totpKeyUri(secret: string, account: string): string {
   const issuer = "Mailroom";
   return `otpauth://totp/${issuer}:${encodeURIComponent(account)}?secret=${secret}&issuer=${issuer}`;
 }

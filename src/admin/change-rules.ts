@@ -1,18 +1,18 @@
 /** Changes of a mailbox's rules, and who may have them forward mail out of the workspace (rules: Mail rules). */
 import { and, eq, inArray, isNull } from "drizzle-orm";
-import { type AccessChange, addNotice } from "../access/access-notices.ts";
-import { type Caller, isLocked } from "../access/caller.ts";
+import { type AccessChange, addAccessNotice } from "../access/access-notices.ts";
+import { type Caller, isPersonLocked } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import {
-  forwardsIn,
   type GivenRule,
-  isOutside,
+  isOutsideWorkspaceDomains,
+  listForwardAddresses,
+  listRuleQueryNotes,
   mayForwardTo,
-  notesOn,
+  normalizeGivenRules,
   putRules,
   type RuleView,
   readMailboxRules,
-  readRules,
 } from "../mailbox/filing/rules.ts";
 import { routeWithin } from "../mailbox/state/addresses.ts";
 import { mailboxes, users } from "../store/schema.ts";
@@ -44,15 +44,15 @@ export interface Changer {
  * Replaces the rules of a mailbox. Only a person sets rules that forward out of the workspace, after proving who they are, and
  * the mailbox's owner is told. @throws AppError bad_request, forbidden, unprocessable
  */
-export function changeRules(
+export function replaceMailboxRules(
   { options, now }: RulesParts,
   tx: Tx,
   { id, address, workspaceId }: Managed,
   given: readonly GivenRule[],
   changer: Changer,
 ): void {
-  const rules = readRules(given, now);
-  for (const to of forwardsIn(rules)) {
+  const rules = normalizeGivenRules(given, now);
+  for (const to of listForwardAddresses(rules)) {
     const route = routeWithin(tx, workspaceId, to);
     if (route.kind === "mailbox" && route.mailboxId === id) {
       throw new AppError("bad_request", `a rule would forward to ${to}, which leads to this mailbox`);
@@ -60,7 +60,9 @@ export function changeRules(
   }
   const before = readMailboxRules(tx, id);
   if (Bun.deepEquals(before, rules)) return;
-  const outside = [...new Set(forwardsIn(rules).filter((to) => isOutside(tx, workspaceId, to)))];
+  const outside = [
+    ...new Set(listForwardAddresses(rules).filter((to) => isOutsideWorkspaceDomains(tx, workspaceId, to))),
+  ];
   if (outside.length > 0) {
     if (changer.byKey) {
       throw new AppError(
@@ -82,11 +84,11 @@ export function changeRules(
 
 function tellOwner(tx: Tx, mailbox: Managed, outside: readonly string[], { person }: Changer, now: number): void {
   const owner = tx.select({ id: mailboxes.ownerId }).from(mailboxes).where(eq(mailboxes.id, mailbox.id)).get()?.id;
-  const notified = owner && !isLocked(tx, owner) ? [owner] : listAdminIds(tx, mailbox.workspaceId);
+  const notified = owner && !isPersonLocked(tx, owner) ? [owner] : listAdminIds(tx, mailbox.workspaceId);
   const detail = JSON.stringify({ mailbox: mailbox.address, to: outside });
   for (const userId of notified) {
     const doneBy = doneFor(userId, person);
-    addNotice(tx, { userId, change: "forwarding", doneBy, appPasswords: 0, keys: 0, createdAt: now, detail });
+    addAccessNotice(tx, { userId, change: "forwarding", doneBy, appPasswords: 0, keys: 0, createdAt: now, detail });
   }
 }
 
@@ -105,9 +107,9 @@ const listAdminIds = (db: Db, workspaceId: string): string[] =>
     .map(({ id }) => id);
 
 /** The rules of a mailbox, with what does not work as it is written. */
-export function viewRules({ options, now }: RulesParts, db: Db, { id, workspaceId }: Managed): RuleView[] {
+export function viewMailboxRules({ options, now }: RulesParts, db: Db, { id, workspaceId }: Managed): RuleView[] {
   return readMailboxRules(db, id).map((rule) => {
-    const notes = notesOn(rule.match, now);
+    const notes = listRuleQueryNotes(rule.match, now);
     const actions = rule.actions.map((action) =>
       action.to === undefined || mayForwardTo(db, options, workspaceId, action.to)
         ? action

@@ -4,39 +4,45 @@
  * when it is this process, else when it notices them or starts.
  */
 import { and, eq } from "drizzle-orm";
-import { addNotice } from "../access/access-notices.ts";
-import { type Caller, findPerson } from "../access/caller.ts";
+import { addAccessNotice } from "../access/access-notices.ts";
+import { type Caller, findPersonAsCaller } from "../access/caller.ts";
 import {
-  allPausedSince,
-  createKey as createCredential,
+  createApiKey as createCredential,
+  getAllKeysPausedSince,
   type KeyRecord,
   keysMadeBy,
-  listKeys as listOf,
-  revokeKey as revoke,
-  setAllPaused,
-  setKey,
+  listApiKeys as listOf,
+  revokeApiKey as revoke,
+  setAllKeysPaused,
+  updateApiKey,
 } from "../access/credentials.ts";
-import { leavesMailbox, narrowedTo, PolicyRefusal, readPolicy as readPolicyBy, widerField } from "../access/policy.ts";
+import {
+  findWiderPolicyField,
+  narrowKeyPolicy,
+  PolicyRefusal,
+  policyAllowsMailbox,
+  normalizeKeyPolicy as readPolicyBy,
+} from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
-import { makeSampleData } from "../events/catalogue.ts";
-import { describeRefusal, newSecret } from "../events/delivery.ts";
-import { listDeliveries as deliveriesOf, resend } from "../events/delivery-log.ts";
-import { type Delivery, putTest } from "../events/delivery-queue.ts";
+import { makeSampleEventData } from "../events/catalogue.ts";
+import { describeWebhookRefusal, newWebhookSecret } from "../events/delivery.ts";
+import { listEndpointDeliveries as deliveriesOf, resendEndpointDelivery } from "../events/delivery-log.ts";
+import { addWebhookTest, type Delivery } from "../events/delivery-queue.ts";
 import {
   type Endpoint,
   listEndpoints,
   putEndpoint,
   requireEndpoint,
-  rotateSecret,
-  setDisabled,
-  setEnabled,
-  setMailboxes,
-  setRemoved,
-  setTarget,
+  rotateEndpointSecret,
+  setEndpointDisabled,
+  setEndpointEnabled,
+  setEndpointMailboxes,
+  setEndpointRemoved,
+  setEndpointTarget,
 } from "../events/endpoints.ts";
 import { EVENT_NAMES, type EventName } from "../events/kinds.ts";
-import { envelope } from "../events/outbox.ts";
+import { buildEventEnvelope } from "../events/outbox.ts";
 import { resolveMailboxId } from "../mailbox/state/mailboxes.ts";
 import { RefusedDestination, readDestination } from "../net/destination.ts";
 import type { Core } from "../store/core.ts";
@@ -52,7 +58,7 @@ export interface NewKey {
   userId: string;
   name: string;
   scopes: readonly Scope[];
-  /** Policy in the form that readPolicy returns; by default there is none. */
+  /** Policy in the form that normalizeKeyPolicy returns; by default there is none. */
   policy?: Policy;
   /** Id of the API key that makes this key. */
   madeBy?: string | undefined;
@@ -91,7 +97,7 @@ function refuseDestination({ options }: Core, url: string): void {
   try {
     readDestination(url, allowed === "none" ? [] : allowed);
   } catch (error) {
-    throw error instanceof RefusedDestination ? new AppError("unprocessable", describeRefusal(error)) : error;
+    throw error instanceof RefusedDestination ? new AppError("unprocessable", describeWebhookRefusal(error)) : error;
   }
 }
 
@@ -109,12 +115,12 @@ function mailboxNamed(db: Db, workspaceId: string, named: string, bounds: Policy
     .from(mailboxes)
     .where(and(eq(mailboxes.id, resolveMailboxId(db, { workspaceId }, named)), eq(mailboxes.workspaceId, workspaceId)))
     .all();
-  if (!mailbox || !leavesMailbox(bounds, mailbox)) return undefined;
+  if (!mailbox || !policyAllowsMailbox(bounds, mailbox)) return undefined;
   return named === mailbox.id ? mailbox.id : mailbox.address;
 }
 
 const wider = (db: Db, workspaceId: string, policy: Policy, bounds: Policy) =>
-  widerField(policy, bounds, (named) => resolveMailboxId(db, { workspaceId }, named));
+  findWiderPolicyField(policy, bounds, (named) => resolveMailboxId(db, { workspaceId }, named));
 
 /** The addresses of the mailboxes that a policy restricts a key to. */
 const listPolicyAddresses = (db: Db, workspaceId: string, policy: Policy = {}): string[] | undefined =>
@@ -124,7 +130,7 @@ const listPolicyAddresses = (db: Db, workspaceId: string, policy: Policy = {}): 
     .from(mailboxes)
     .where(eq(mailboxes.workspaceId, workspaceId))
     .all()
-    .flatMap((mailbox) => (leavesMailbox(policy, mailbox) ? mailbox.address : []));
+    .flatMap((mailbox) => (policyAllowsMailbox(policy, mailbox) ? mailbox.address : []));
 
 /** True if a key with that policy may know of all that an endpoint is told. */
 function isLeft({ store }: Core, policy: Policy | undefined, { workspaceId, mailboxes: only }: Endpoint): boolean {
@@ -133,7 +139,7 @@ function isLeft({ store }: Core, policy: Policy | undefined, { workspaceId, mail
 }
 
 /** True if a policy is at least as narrow as another. */
-export const isWithin = (db: Db, workspaceId: string, policy: Policy, bounds: Policy): boolean =>
+export const isPolicyWithin = (db: Db, workspaceId: string, policy: Policy, bounds: Policy): boolean =>
   wider(db, workspaceId, policy, bounds) === undefined;
 
 /** The keys that a key made, and so on, as far as they work, and the webhooks that it or any of these made. */
@@ -150,14 +156,14 @@ function limitMade(core: Core, tx: Tx, id: string, workspaceId: string, bounds: 
   const policies = new Map(listOf(tx, workspaceId).map((key) => [key.id, key.policy]));
   for (const key of keys) {
     const policy = policies.get(key.id) ?? {};
-    const narrowed = narrowedTo(policy, bounds, (named) => resolveMailboxId(tx, { workspaceId }, named));
-    if (narrowed !== policy) setKey(tx, key.id, { policy: narrowed });
+    const narrowed = narrowKeyPolicy(policy, bounds, (named) => resolveMailboxId(tx, { workspaceId }, named));
+    if (narrowed !== policy) updateApiKey(tx, key.id, { policy: narrowed });
   }
   const left = listPolicyAddresses(tx, workspaceId, bounds);
   for (const endpoint of endpoints) {
     // Who reads no codes has no webhooks.
-    if (bounds.codes === false) setDisabled(tx, endpoint, core.runtime.now(), false);
-    if (left) setMailboxes(tx, endpoint, endpoint.mailboxes?.filter((one) => left.includes(one)) ?? left);
+    if (bounds.codes === false) setEndpointDisabled(tx, endpoint, core.runtime.now(), false);
+    if (left) setEndpointMailboxes(tx, endpoint, endpoint.mailboxes?.filter((one) => left.includes(one)) ?? left);
   }
   if (endpoints.length > 0) deliverSoon(core);
 }
@@ -172,10 +178,10 @@ export function createKey(
   { userId, name, ...given }: NewKey,
   { byAdmin = false } = {},
 ): { id: string; key: string } {
-  const person = findPerson(tx, userId);
+  const person = findPersonAsCaller(tx, userId);
   if (byAdmin) {
     const ended = { appPasswords: 0, keys: 0 };
-    addNotice(tx, { userId, change: "key", doneBy: "admin", ...ended, createdAt: runtime.now() });
+    addAccessNotice(tx, { userId, change: "key", doneBy: "admin", ...ended, createdAt: runtime.now() });
   }
   if (given.scopes.includes("admin") && person?.role === "member") {
     throw new AppError("unprocessable", `the scope admin is for owners and admins: ${person.email} is a member`);
@@ -199,7 +205,7 @@ export const readPolicy = (
 ): Policy => readPolicyBy(policy, (named) => mailboxNamed(db, workspaceId, named, bounds));
 
 /** A key as a caller sees it: mailboxes that their own policy does not leave do not exist for them. */
-export function shownTo(
+export function showKeyToCaller(
   db: Db,
   { workspaceId, policy: bounds = {} }: Pick<Caller, "workspaceId" | "policy">,
   key: KeyRecord,
@@ -211,14 +217,14 @@ export function shownTo(
 }
 
 /** @throws AppError forbidden for a policy that allows more than `bounds` */
-export function requireWithin(db: Db, workspaceId: string, policy: Policy, bounds: Policy): void {
+export function requirePolicyWithin(db: Db, workspaceId: string, policy: Policy, bounds: Policy): void {
   const field = wider(db, workspaceId, policy, bounds);
   if (field === undefined) return;
   throw new PolicyRefusal("forbidden", `policy.${field} would allow more than the policy of the key that asks`);
 }
 
 /**
- * Changes a key that is not revoked: `policy` as readPolicy gives it; what the key made is limited as well.
+ * Changes a key that is not revoked: `policy` as normalizeKeyPolicy gives it; what the key made is limited as well.
  * @throws AppError not_found, bad_request for the name
  */
 export function changeKey(
@@ -230,7 +236,7 @@ export function changeKey(
 ): void {
   const { revokedAt, pausedAt } = getKeyRecord(tx, id, workspaceId);
   if (revokedAt !== null) throw new AppError("not_found", `the key ${id} is revoked`);
-  setKey(tx, id, {
+  updateApiKey(tx, id, {
     ...(name !== undefined && { name: readDisplayName("the key", name) }),
     ...(policy && { policy }),
     ...(paused !== undefined && { pausedAt: paused ? (pausedAt ?? core.runtime.now()) : null }),
@@ -239,8 +245,8 @@ export function changeKey(
 }
 
 /** Pauses all keys of a workspace, also later ones; resuming leaves those paused that are by themselves. */
-export function pauseAll({ runtime }: Core, tx: Tx, workspaceId: string, paused: boolean): void {
-  setAllPaused(tx, workspaceId, paused ? (allPausedSince(tx, workspaceId) ?? runtime.now()) : null);
+export function pauseAllKeys({ runtime }: Core, tx: Tx, workspaceId: string, paused: boolean): void {
+  setAllKeysPaused(tx, workspaceId, paused ? (getAllKeysPausedSince(tx, workspaceId) ?? runtime.now()) : null);
 }
 
 /** Revokes a key, with `workspaceId` of that workspace only. @throws AppError not_found, also for a revoked key */
@@ -252,7 +258,7 @@ export function revokeKey({ runtime }: Core, tx: Tx, id: string, workspaceId?: s
 }
 
 /** Keys and webhooks that a key made, or a key that it made, as far as a key with that policy may know them. */
-export function madeByKey(core: Core, db: Db, id: string, workspaceId?: string, policy?: Policy): MadeByKey[] {
+export function listMadeByKey(core: Core, db: Db, id: string, workspaceId?: string, policy?: Policy): MadeByKey[] {
   const { keys, endpoints } = findKeyDescendants(core, db, id, workspaceId);
   const known = endpoints.filter((endpoint) => endpoint.state === "active" && isLeft(core, policy, endpoint));
   return [
@@ -275,7 +281,7 @@ export function addWebhook(
   refuseDestination(core, url);
   const id = newId(runtime, "whk");
   const chosen = parseEventNames(events);
-  const [secret, now] = [newSecret(runtime), runtime.now()];
+  const [secret, now] = [newWebhookSecret(runtime), runtime.now()];
   const purpose = description.trim() === "" ? "" : readTypedReason(description);
   const mailboxes = listPolicyAddresses(tx, workspaceId, policy);
   putEndpoint(tx, { id, workspaceId, url, secret, now, description: purpose, events: chosen, mailboxes, madeBy });
@@ -291,7 +297,7 @@ export function listWebhooks(core: Core, workspaceId?: string, policy?: Policy):
  * Finds an endpoint, with `by` in their workspace only, and for a key that is restricted to mailboxes only one that
  * is told of no others. @throws AppError not_found
  */
-export function webhook(core: Core, id: string, by?: { workspaceId: string; policy?: Policy }): Endpoint {
+export function getWebhookEndpoint(core: Core, id: string, by?: { workspaceId: string; policy?: Policy }): Endpoint {
   const endpoint = requireEndpoint(core.store.db, id, by?.workspaceId);
   if (by && !isLeft(core, by.policy, endpoint)) throw new AppError("not_found", `there is no webhook endpoint ${id}`);
   return endpoint;
@@ -311,9 +317,9 @@ export function testWebhook(
   const endpoint = requireEndpoint(tx, id);
   const [name = "message.inbound"] = parseEventNames(event === undefined ? endpoint.events : [event]);
   const [now, eventId, deliveryId] = [runtime.now(), newId(runtime, "evt"), newId(runtime, "whd")];
-  const data = JSON.stringify(makeSampleData(name, now));
-  const sample = envelope({ eventId, event: name, createdAt: now, data });
-  putTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample }, now);
+  const data = JSON.stringify(makeSampleEventData(name, now));
+  const sample = buildEventEnvelope({ eventId, event: name, createdAt: now, data });
+  addWebhookTest(tx, { id: deliveryId, endpointSeq: endpoint.seq, eventId, event: name, sample }, now);
   deliverSoon(core);
   return { id: deliveryId, eventId, event: name };
 }
@@ -327,7 +333,7 @@ export function changeWebhook(
 ): Endpoint {
   const endpoint = requireEndpoint(tx, id);
   if (url !== undefined) refuseDestination(core, url);
-  setTarget(tx, endpoint, { url: url ?? endpoint.url, events: parseEventNames(events ?? endpoint.events), by });
+  setEndpointTarget(tx, endpoint, { url: url ?? endpoint.url, events: parseEventNames(events ?? endpoint.events), by });
   return requireEndpoint(tx, id);
 }
 
@@ -336,20 +342,20 @@ export function changeWebhook(
  * @throws AppError not_found
  */
 export function disableWebhook(core: Core, tx: Tx, id: string): Endpoint {
-  setDisabled(tx, requireEndpoint(tx, id), core.runtime.now(), false);
+  setEndpointDisabled(tx, requireEndpoint(tx, id), core.runtime.now(), false);
   deliverSoon(core);
   return requireEndpoint(tx, id);
 }
 
 /** Enables an endpoint for events from now on. @throws AppError not_found */
 export function enableWebhook(tx: Tx, id: string): Endpoint {
-  setEnabled(tx, requireEndpoint(tx, id));
+  setEndpointEnabled(tx, requireEndpoint(tx, id));
   return requireEndpoint(tx, id);
 }
 
 /** Removes an endpoint with the log of its deliveries. @throws AppError not_found */
 export function removeWebhook(core: Core, tx: Tx, id: string): void {
-  setRemoved(tx, requireEndpoint(tx, id));
+  setEndpointRemoved(tx, requireEndpoint(tx, id));
   deliverSoon(core);
 }
 
@@ -363,7 +369,7 @@ export function rotateWebhookSecret({ runtime }: Core, tx: Tx, id: string, overl
   }
   const now = runtime.now();
   const until = overlapHours === 0 ? undefined : now + Math.round(overlapHours * HOUR_MS);
-  rotateSecret(tx, requireEndpoint(tx, id), newSecret(runtime), now, until);
+  rotateEndpointSecret(tx, requireEndpoint(tx, id), newWebhookSecret(runtime), now, until);
   return requireEndpoint(tx, id);
 }
 
@@ -386,7 +392,7 @@ export function listDeliveries(
  */
 export function resendDelivery(core: Core, tx: Tx, id: string, workspaceId?: string): Delivery {
   deliverSoon(core);
-  return resend(tx, id, core.runtime.now(), workspaceId);
+  return resendEndpointDelivery(tx, id, core.runtime.now(), workspaceId);
 }
 
 /**
@@ -413,7 +419,7 @@ export async function recoverWebhook(
       const wanted = failed.filter(
         ({ dueAt, finishedAt }) => dueAt === null && finishedAt !== null && finishedAt >= since,
       );
-      for (const { id: delivery } of wanted) resend(tx, delivery, runtime.now());
+      for (const { id: delivery } of wanted) resendEndpointDelivery(tx, delivery, runtime.now());
       deliverSoon(core);
       return { failed, wanted };
     });

@@ -60,7 +60,7 @@ function satisfies(record: DnsRecord, published: readonly string[]): boolean {
 }
 
 /** Looks up what is published at the name: hosts of MX records, texts of TXT records, values of SRV records. Rejects when DNS fails. */
-export async function publishedAt(
+export async function lookUpDnsValues(
   dns: DnsClient,
   { type, name, value }: Pick<DnsRecord, "type" | "name" | "value">,
 ): Promise<string[]> {
@@ -85,11 +85,11 @@ async function leadsTo(dns: DnsClient, name: string, target: string): Promise<bo
 }
 
 /** Looks all the records up at once. Never rejects. */
-export function lookUp(dns: DnsClient, records: readonly DnsRecord[]): Promise<FoundRecord[]> {
+export function lookUpDnsRecords(dns: DnsClient, records: readonly DnsRecord[]): Promise<FoundRecord[]> {
   return Promise.all(
     records.map(async (record): Promise<FoundRecord> => {
       try {
-        return { ...record, state: satisfies(record, await publishedAt(dns, record)) ? "found" : "missing" };
+        return { ...record, state: satisfies(record, await lookUpDnsValues(dns, record)) ? "found" : "missing" };
       } catch {
         return { ...record, state: "unanswered" };
       }

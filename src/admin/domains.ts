@@ -12,19 +12,19 @@ import { and, asc, eq, isNotNull, isNull, ne } from "drizzle-orm";
 import { alias } from "drizzle-orm/sqlite-core";
 import { POLICY_PATH, stsPolicyHost } from "../authentication/mta-sts.ts";
 import { AppError } from "../base/errors.ts";
-import { atMost } from "../base/pause.ts";
+import { awaitAtMost } from "../base/pause.ts";
 import { newId, randomToken } from "../base/runtime.ts";
 import { type Job, workOnEach } from "../base/scheduler.ts";
 import { toIsoTime } from "../base/time.ts";
-import { isVerifiedElsewhere } from "../mailbox/state/addresses.ts";
-import { unpark } from "../outbound/queue.ts";
+import { isDomainVerifiedElsewhere } from "../mailbox/state/addresses.ts";
+import { unparkWorkspaceQueue } from "../outbound/queue.ts";
 import type { Core } from "../store/core.ts";
 import * as schema from "../store/schema.ts";
 import { perDatabase } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
-import { isServed } from "../store/unserved-workspaces.ts";
-import { type DnsRecord, type FoundRecord, lookUp, publishedAt } from "./dns.ts";
-import { listMailAppRecords, listSettingsHosts } from "./mail-apps.ts";
+import { isWorkspaceServed } from "../store/unserved-workspaces.ts";
+import { type DnsRecord, type FoundRecord, lookUpDnsRecords, lookUpDnsValues } from "./dns.ts";
+import { listMailAppRecords, listMailAppSettingsHosts } from "./mail-apps.ts";
 import { listMtaStsRecords, stsPolicyText } from "./publish-mta-sts.ts";
 import { readTypedDomain } from "./typed-names.ts";
 
@@ -80,7 +80,7 @@ const ownershipRecord = (domain: string, token: string): DnsRecord => ({
 const VERIFYING: ReadonlySet<DnsRecord["purpose"]> = new Set(["ownership", "dkim"]);
 
 /** Tells whether the records that were found prove that the claimant owns the domain. */
-export const proveOwnership = (records: readonly FoundRecord[]): boolean =>
+export const isDomainOwnershipProven = (records: readonly FoundRecord[]): boolean =>
   records.every(({ purpose, state }) => !VERIFYING.has(purpose) || state === "found");
 
 /**
@@ -98,7 +98,7 @@ const getRecentLookups = perDatabase(() => new Map<string, { at: number; look: P
  * @throws AppError conflict when another workspace has verified the domain; the error does not name that workspace
  */
 function refuseOthers(tx: Tx, workspaceId: string, name: string): void {
-  if (!isVerifiedElsewhere(tx, workspaceId, name)) return;
+  if (!isDomainVerifiedElsewhere(tx, workspaceId, name)) return;
   throw new AppError("conflict", `${name} was verified by another workspace of this server`);
 }
 
@@ -158,30 +158,30 @@ export function listDomains({ store }: Core, workspaceId?: string): DomainEntry[
 
 const hosted = (core: Core): DomainEntry[] =>
   listDomains(core).filter(
-    ({ verifiedAt, workspaceId }) => verifiedAt !== null && isServed(core.store.db, workspaceId),
+    ({ verifiedAt, workspaceId }) => verifiedAt !== null && isWorkspaceServed(core.store.db, workspaceId),
   );
 
 /** Lists verified domains with the hosts that they may have here: of their MTA-STS policy (RFC 8461 §3.2), and of settings. */
-export function webHosts(core: Core): { name: string; owner: string; hosts: string[] }[] {
+export function listDomainWebHosts(core: Core): { name: string; owner: string; hosts: string[] }[] {
   return hosted(core).map(({ name, workspaceId }) => ({
     name,
     owner: workspaceId,
-    hosts: [stsPolicyHost(name), ...listSettingsHosts(core, name)],
+    hosts: [stsPolicyHost(name), ...listMailAppSettingsHosts(core, name)],
   }));
 }
 
 /** Tells whether this server has verified the domain (A-labels, lower case) and serves it. */
-export function isHosted({ store }: Core, name: string): boolean {
+export function isHostedDomain({ store }: Core, name: string): boolean {
   const verified = and(eq(schema.domains.name, name), isNotNull(schema.domains.verifiedAt));
   const domain = store.db.select().from(schema.domains).where(verified).get();
-  return domain !== undefined && isServed(store.db, domain.workspaceId);
+  return domain !== undefined && isWorkspaceServed(store.db, domain.workspaceId);
 }
 
 /**
  * Returns what a policy host serves at a path: the policy, or null for any other path. Undefined when the host (in
  * lower case) is not a policy host.
  */
-export function policyAt(core: Core, host: string, path: string): string | null | undefined {
+export function findMtaStsPolicyAt(core: Core, host: string, path: string): string | null | undefined {
   if (!hosted(core).some(({ name }) => stsPolicyHost(name) === host)) return undefined;
   return path === POLICY_PATH ? stsPolicyText(core) : null;
 }
@@ -190,7 +190,7 @@ export function policyAt(core: Core, host: string, path: string): string | null 
  * Finds a domain of one workspace, or of all.
  * @throws AppError not_found; conflict when several workspaces claim it and none has verified it
  */
-export function domainNamed(core: Core, text: string, workspaceId?: string): DomainEntry {
+export function getDomainByName(core: Core, text: string, workspaceId?: string): DomainEntry {
   const name = readTypedDomain(text);
   const [domain, other] = listDomains(core, workspaceId).filter((known) => known.name === name);
   if (!domain) throw new AppError("not_found", `there is no domain ${name}`);
@@ -201,7 +201,7 @@ export function domainNamed(core: Core, text: string, workspaceId?: string): Dom
 }
 
 /** Finds a domain of a workspace by its id. @throws AppError not_found */
-export function domainIn(core: Core, workspaceId: string, id: string): DomainEntry {
+export function getDomainById(core: Core, workspaceId: string, id: string): DomainEntry {
   const domain = listDomains(core, workspaceId).find((known) => known.id === id);
   if (!domain) throw new AppError("not_found", "there is no such domain");
   return domain;
@@ -242,32 +242,32 @@ function recordsFor(core: Core, { name, ownershipToken }: Claim, keys: readonly 
 }
 
 /** Looks the domain's records up. Changes nothing. @throws AppError not_found */
-export async function seeRecords(core: Core, domainId: string): Promise<FoundRecord[]> {
-  return lookUp(core.runtime.dns, listDomainRecords(core, domainId));
+export async function lookUpDomainRecords(core: Core, domainId: string): Promise<FoundRecord[]> {
+  return lookUpDnsRecords(core.runtime.dns, listDomainRecords(core, domainId));
 }
 
 /** Tells whether the records prove a claim that is not here yet. Takes LONGEST_LOOK_MS at most; never rejects. */
-export async function isProven(core: Core, claim: Claim, keys: readonly PublishedKey[]): Promise<boolean> {
+export async function isDomainClaimProven(core: Core, claim: Claim, keys: readonly PublishedKey[]): Promise<boolean> {
   const { runtime, log } = core;
   let isTheirs = false;
   const proving = recordsFor(core, claim, keys).filter(({ purpose }) => VERIFYING.has(purpose));
-  const looking = lookUp(runtime.dns, proving).then(
+  const looking = lookUpDnsRecords(runtime.dns, proving).then(
     (found) => {
-      isTheirs = proveOwnership(found);
+      isTheirs = isDomainOwnershipProven(found);
     },
     (error) => log.debug("domain of an import not verified", { domain: claim.name, error }),
   );
-  await atMost(runtime, LONGEST_LOOK_MS, looking);
+  await awaitAtMost(runtime, LONGEST_LOOK_MS, looking);
   return isTheirs;
 }
 
 /**
  * Looks the records up, and verifies the domain if those of ownership and DKIM are found. The MX record may point
- * elsewhere. The domain stays verified when records go missing later. @throws AppError as markVerified
+ * elsewhere. The domain stays verified when records go missing later. @throws AppError as markDomainVerified
  */
 export async function verifyDomain(core: Core, domainId: string): Promise<FoundRecord[]> {
-  const records = await seeRecords(core, domainId);
-  if (proveOwnership(records)) core.store.transact((tx) => markVerified(core, tx, domainId));
+  const records = await lookUpDomainRecords(core, domainId);
+  if (isDomainOwnershipProven(records)) core.store.transact((tx) => markDomainVerified(core, tx, domainId));
   return records;
 }
 
@@ -276,7 +276,7 @@ export async function verifyDomain(core: Core, domainId: string): Promise<FoundR
  * of other workspaces are lost.
  * @throws AppError not_found; conflict when another workspace has verified it
  */
-export function markVerified({ runtime }: Core, tx: Tx, domainId: string): void {
+export function markDomainVerified({ runtime }: Core, tx: Tx, domainId: string): void {
   const domain = tx.select().from(schema.domains).where(eq(schema.domains.id, domainId)).get();
   if (!domain) throw new AppError("not_found", "there is no such domain");
   if (domain.verifiedAt !== null) return;
@@ -291,7 +291,7 @@ export function markVerified({ runtime }: Core, tx: Tx, domainId: string): void 
     .where(eq(schema.domains.id, domainId))
     .run();
   // What came with its workspace from another server has waited for this.
-  if (isServed(tx, domain.workspaceId)) unpark(tx, domain.workspaceId, domain.name);
+  if (isWorkspaceServed(tx, domain.workspaceId)) unparkWorkspaceQueue(tx, domain.workspaceId, domain.name);
 }
 
 /**
@@ -299,13 +299,13 @@ export function markVerified({ runtime }: Core, tx: Tx, domainId: string): void 
  * whose records are published. Asks DNS at most once per LOOK_EVERY_MS and shares the result until then. Never
  * rejects.
  */
-export function verifyOnArrival(core: Core, name: string): Promise<void> {
+export function verifyDomainOnArrival(core: Core, name: string): Promise<void> {
   const { runtime, store } = core;
   const now = runtime.now();
   // The absolute difference lets entries expire even after the clock was set back.
   const looks = getRecentLookups(store.db);
   for (const [known, { at }] of looks) if (Math.abs(now - at) >= LOOK_EVERY_MS) looks.delete(known);
-  const looking = looks.get(name)?.look ?? atMost(runtime, LONGEST_LOOK_MS, findOwner(core, name));
+  const looking = looks.get(name)?.look ?? awaitAtMost(runtime, LONGEST_LOOK_MS, findOwner(core, name));
   if (!looks.has(name)) looks.set(name, { at: now, look: looking });
   return looking;
 }
@@ -314,7 +314,7 @@ export function verifyOnArrival(core: Core, name: string): Promise<void> {
 async function findOwner(core: Core, name: string): Promise<void> {
   const { runtime, store, log } = core;
   try {
-    const texts = new Set(await publishedAt(runtime.dns, ownershipRecord(name, "")));
+    const texts = new Set(await lookUpDnsValues(runtime.dns, ownershipRecord(name, "")));
     const claims = store.db.select().from(schema.domains).where(eq(schema.domains.name, name)).all();
     const published = claims.filter(({ ownershipToken }) => texts.has(ownershipRecord(name, ownershipToken).value));
     for (const { id } of published.slice(0, MOST_PUBLISHED)) {
@@ -357,7 +357,7 @@ const LOOK_MS = 60_000;
 const MOST_NAMED = 20;
 
 /** Job: tells the admins of a workspace that another one has verified a domain of theirs. `notifyAdmins`: `record` runs in the transaction of the notice, and may run twice. */
-export function tellLosses(
+export function tellDomainLosses(
   { db, now, site: { hostname } }: Core,
   notifyAdmins: (
     notice: { workspaceId: string; subject: string; text: string },

@@ -15,16 +15,16 @@ import { and, count, eq, gt, inArray, ne } from "drizzle-orm";
 import { revokePersonKeys } from "../access/credentials.ts";
 import { pause } from "../base/pause.ts";
 import { deleteMessageEvents } from "../events/outbox.ts";
-import { forgetKey } from "../journal/retention.ts";
-import { sweepUnnamed } from "../mailbox/changing/removal.ts";
+import { forgetKeyJournal } from "../journal/retention.ts";
+import { sweepUnnamedBlobs } from "../mailbox/changing/removal.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { forgetPersonalClients } from "../oauth/clients.ts";
+import { forgetPersonalOAuthClients } from "../oauth/clients.ts";
 import { deleteOutboundMessages } from "../outbound/queue.ts";
-import { deleteSteps } from "../outbound/trace-log.ts";
+import { deleteTraceSteps } from "../outbound/trace-log.ts";
 import { apiKeys, mailboxes, messages, users } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import { listMailboxes } from "./mailbox-admin.ts";
-import { removeUser, requireRemovable } from "./people.ts";
+import { removeUser, requireRemovableUser } from "./people.ts";
 import { removeMailbox } from "./removals.ts";
 
 export interface Erasure {
@@ -54,9 +54,9 @@ const rest = ({ runtime }: MailCore) => pause(runtime, PAUSE_MS);
 const owned = (core: MailCore, userId: string) => listMailboxes(core).filter(({ ownerId }) => ownerId === userId);
 
 /** Counts what an erasure would remove. @throws AppError not_found, conflict for the last owner of a workspace */
-export function survey(core: MailCore, userId: string): Erasure {
+export function previewErasure(core: MailCore, userId: string): Erasure {
   const { store, db } = core;
-  store.transact((tx) => requireRemovable(tx, userId));
+  store.transact((tx) => requireRemovableUser(tx, userId));
   const found = owned(core, userId);
   const ids = found.map(({ id }) => id);
   return {
@@ -67,9 +67,9 @@ export function survey(core: MailCore, userId: string): Erasure {
 }
 
 /** Erases a person. @throws AppError as survey; then nothing is erased */
-export async function erase(core: MailCore, userId: string, { compact }: { compact: boolean }): Promise<Erased> {
+export async function erasePerson(core: MailCore, userId: string, { compact }: { compact: boolean }): Promise<Erased> {
   const { db, store, runtime, engine } = core;
-  const erased: Erased = { ...survey(core, userId), sent: 0, givenUp: 0, events: 0, files: undefined };
+  const erased: Erased = { ...previewErasure(core, userId), sent: 0, givenUp: 0, events: 0, files: undefined };
   db.run("PRAGMA secure_delete = ON");
   try {
     for (const { id } of owned(core, userId)) {
@@ -80,10 +80,10 @@ export async function erase(core: MailCore, userId: string, { compact }: { compa
     }
     await forgetKeys(core, userId);
     store.transact((tx) => {
-      forgetPersonalClients(tx, userId);
+      forgetPersonalOAuthClients(tx, userId);
       removeUser(tx, userId);
     });
-    erased.files = await sweepUnnamed(store, runtime.now());
+    erased.files = await sweepUnnamedBlobs(store, runtime.now());
     for (let more = engine.purge(true); more; more = engine.purge(false)) await rest(core);
     if (compact) db.run("VACUUM");
     // A reader may keep the log from being truncated; SQLite then overwrites it later.
@@ -105,7 +105,7 @@ async function forgetKeys(core: MailCore, userId: string): Promise<void> {
     .where(eq(apiKeys.userId, userId))
     .all();
   for (const { id, workspaceId } of keys) {
-    while (store.transact((tx) => forgetKey(tx, workspaceId, id))) await rest(core);
+    while (store.transact((tx) => forgetKeyJournal(tx, workspaceId, id))) await rest(core);
   }
 }
 
@@ -115,7 +115,7 @@ async function forgetSent(core: MailCore, mailboxId: string, erased: Erased): Pr
     const gone = core.store.transact((tx) => {
       const portion = deleteOutboundMessages(tx, mailboxId, PORTION);
       erased.events += deleteMessageEvents(tx, portion.emailIds);
-      deleteSteps(tx, portion.messageIds);
+      deleteTraceSteps(tx, portion.messageIds);
       return portion;
     });
     if (gone.emailIds.length === 0) return;
@@ -148,7 +148,7 @@ async function forgetEvents(core: MailCore, mailboxId: string, erased: Erased): 
         rows.map(({ id }) => id),
       );
       const keys = rows.map(({ id, messageId }) => messageId ?? id);
-      deleteSteps(
+      deleteTraceSteps(
         tx,
         keys.filter((key) => !isElsewhere(tx, mailboxId, key)),
       );

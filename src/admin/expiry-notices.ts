@@ -14,7 +14,7 @@ const DAY_MS = 86_400_000;
 const MOST_AT_ONCE = 100;
 
 /** Job: `notify` mails one person of a workspace, or else its owners and admins; `record` runs in the same transaction, possibly twice. */
-export function tellExpiries(
+export function tellMailboxExpiries(
   { db }: Core,
   notify: (
     notice: { workspaceId: string; to?: { email: string; name: string }; subject: string; text: string },

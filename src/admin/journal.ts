@@ -6,18 +6,18 @@ import { and, asc, desc, eq, gte, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import {
+  countSentByKey,
+  findJournalSubject,
   type JournalEntry,
   type JournalPage,
   type JournalSubject,
   listJournal,
   maySeeJournal,
   type SentByKey,
-  sentSince,
-  subjectOfEntries,
 } from "../journal/journal-list.ts";
-import { changesStoredSince } from "../journal/retention.ts";
+import { getKeyChangesKeptSince } from "../journal/retention.ts";
 import type { LeftReason, Undoing, Undone } from "../mailbox/changing/undo.ts";
-import { undoKey } from "../mailbox/changing/undo.ts";
+import { undoKeyChanges } from "../mailbox/changing/undo.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { apiKeys, mailboxes, users } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
@@ -68,7 +68,7 @@ export function getJournalSubject(db: Db, keyId: string, by?: Caller): JournalSu
     .innerJoin(users, eq(users.id, apiKeys.userId))
     .where(eq(apiKeys.id, keyId))
     .get();
-  const subject = known ? { ...known, keyId } : subjectOfEntries(db, keyId);
+  const subject = known ? { ...known, keyId } : findJournalSubject(db, keyId);
   if (!subject || (by && by.workspaceId !== subject.workspaceId)) {
     throw new AppError("not_found", `there is no key ${keyId}`);
   }
@@ -89,7 +89,7 @@ export const listEntries = (
  * Takes back what the key did to conversations since a time (epoch ms), or with `dryRun` tells what that would be.
  * Rejects with AppError bad_request for a time to come, and with what `person` throws.
  */
-export async function undo(
+export async function takeBackKeyChanges(
   core: MailCore,
   subject: JournalSubject,
   since: number,
@@ -97,9 +97,9 @@ export async function undo(
 ): Promise<UndoReport> {
   const { store, wake } = core;
   const wanted = { ...subject, since };
-  const sent = sentSince(store.db, wanted);
-  const undone = await undoKey(core, wanted, undoing);
+  const sent = countSentByKey(store.db, wanted);
+  const undone = await undoKeyChanges(core, wanted, undoing);
   if (undone.changes > 0 && !undoing.dryRun) wake("wake-snoozed");
-  const reachesBack = since >= changesStoredSince(core);
+  const reachesBack = since >= getKeyChangesKeptSince(core);
   return { ...undone, since, reachesBack, sent, ended: endedBy(store.db, subject, since) };
 }

@@ -3,9 +3,9 @@
  * posted as to an endpoint. Nothing is stored, so nothing is attempted again.
  */
 import type { Runtime } from "../base/runtime.ts";
-import { type Attempted, type AttemptOutcome, attempt, newSecret } from "../events/delivery.ts";
+import { type Attempted, type AttemptOutcome, attemptWebhookDelivery, newWebhookSecret } from "../events/delivery.ts";
 import type { EventName } from "../events/kinds.ts";
-import { envelope, eventsSince, latestEvent, type StoredEvent } from "../events/outbox.ts";
+import { buildEventEnvelope, eventsSince, latestEvent, type StoredEvent } from "../events/outbox.ts";
 import { readDestination } from "../net/destination.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 import type { Options } from "../store/settings.ts";
@@ -42,12 +42,12 @@ export function followEvents(
     return found
       .filter(({ workspaceId }) => wanted.workspaceId === undefined || workspaceId === wanted.workspaceId)
       .filter(({ event }) => wanted.events?.includes(event) ?? true)
-      .map((event) => ({ ...event, body: envelope(event) }));
+      .map((event) => ({ ...event, body: buildEventEnvelope(event) }));
   };
 }
 
 /** @throws RefusedDestination for a URL that is none */
-export function createForwarder(
+export function createEventForwarder(
   {
     options,
     runtime,
@@ -56,12 +56,12 @@ export function createForwarder(
 ): Forwarder {
   readDestination(url, EVERYWHERE);
   const http = openHttpClient({ runtime, allow: () => EVERYWHERE });
-  const secret = newSecret(runtime);
+  const secret = newWebhookSecret(runtime);
   const endpoint: Attempted["endpoint"] = { url, secret, previousSecret: null, previousUntil: null };
   return {
     secret,
     forward: ({ eventId, event, body }) =>
-      attempt(
+      attemptWebhookDelivery(
         { http, runtime },
         { delivery: { eventId, event, attempts: 0 }, endpoint, body },
         options.get("webhooks.timeoutSeconds") * 1_000,

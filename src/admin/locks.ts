@@ -6,15 +6,15 @@
  */
 import { eq } from "drizzle-orm";
 import { listAppPasswords, revokeAppPasswords } from "../access/app-passwords.ts";
-import { listKeys, revokePersonKeys } from "../access/credentials.ts";
+import { listApiKeys, revokePersonKeys } from "../access/credentials.ts";
 import { endPasswordLink } from "../access/password-links.ts";
 import { endSessions, listSessions } from "../access/sessions.ts";
 import { forgetForwardRequests } from "../mailbox/filing/automatic-requests.ts";
-import { forwardsIn, putRules, readMailboxRules } from "../mailbox/filing/rules.ts";
+import { listForwardAddresses, putRules, readMailboxRules } from "../mailbox/filing/rules.ts";
 import { cancelMailboxForwards } from "../outbound/queue.ts";
 import { mailboxes, type Rule, users } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { type By, refuseChanging, refuseLastOwner, requireUser } from "./role-authority.ts";
+import { type By, refuseChangingUser, refuseLastOwner, requireUser } from "./role-authority.ts";
 
 /** Everything that a lock ended. */
 export interface Locked {
@@ -29,13 +29,13 @@ export interface Locked {
 
 /**
  * Locks a person at `now`, epoch ms. For one who is locked already, it ends what they have by now.
- * @throws AppError conflict for the last owner of the workspace, whoever asks; not_found, forbidden as refuseChanging
+ * @throws AppError conflict for the last owner of the workspace, whoever asks; not_found, forbidden as refuseChangingUser
  */
 export function lockUser(tx: Tx, userId: string, now: number, by?: By): Locked {
   refuseLastOwner(tx, userId, "locked");
-  refuseChanging(tx, by, userId);
+  refuseChangingUser(tx, by, userId);
   const { workspaceId, lockedAt } = requireUser(tx, userId);
-  const live = listKeys(tx, workspaceId).filter((key) => key.userId === userId && key.revokedAt === null);
+  const live = listApiKeys(tx, workspaceId).filter((key) => key.userId === userId && key.revokedAt === null);
   const named = ({ id, name }: { id: string; name: string }) => ({ id, name });
   const locked = {
     sessions: listSessions(tx, userId, now).map(({ id, userAgent }) => ({ id, userAgent })),
@@ -55,9 +55,9 @@ export function lockUser(tx: Tx, userId: string, now: number, by?: By): Locked {
   return locked;
 }
 
-/** Lets a person sign in again. @throws AppError not_found, forbidden as refuseChanging */
+/** Lets a person sign in again. @throws AppError not_found, forbidden as refuseChangingUser */
 export function unlockUser(tx: Tx, userId: string, by?: By): void {
-  refuseChanging(tx, by, userId);
+  refuseChangingUser(tx, by, userId);
   tx.update(users).set({ lockedAt: null }).where(eq(users.id, userId)).run();
 }
 
@@ -66,7 +66,7 @@ function stopForwarding(tx: Tx, userId: string, now: number): Locked["forwarding
   const owned = tx.select().from(mailboxes).where(eq(mailboxes.ownerId, userId)).all();
   return owned.flatMap(({ id, address }) => {
     const rules = readMailboxRules(tx, id);
-    const stopped = rules.filter((rule) => rule.enabled && forwardsIn([rule]).length > 0);
+    const stopped = rules.filter((rule) => rule.enabled && listForwardAddresses([rule]).length > 0);
     const enabled = (rule: Rule) => rule.enabled && !stopped.includes(rule);
     if (stopped.length > 0)
       putRules(
@@ -76,6 +76,11 @@ function stopForwarding(tx: Tx, userId: string, now: number): Locked["forwarding
       );
     forgetForwardRequests(tx, id);
     cancelMailboxForwards(tx, id, now);
-    return stopped.map((rule) => ({ mailboxId: id, mailbox: address, match: rule.match, to: forwardsIn([rule]) }));
+    return stopped.map((rule) => ({
+      mailboxId: id,
+      mailbox: address,
+      match: rule.match,
+      to: listForwardAddresses([rule]),
+    }));
   });
 }

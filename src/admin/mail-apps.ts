@@ -8,7 +8,7 @@ import type { DnsRecord } from "./dns.ts";
 const isRead = ({ ports: { imap, imaps } }: Site): boolean => imap !== null || imaps !== null;
 
 /** The hosts of a domain that serve settings and nothing else; none without IMAP. */
-export const listSettingsHosts = ({ site }: Core, domain: string): string[] =>
+export const listMailAppSettingsHosts = ({ site }: Core, domain: string): string[] =>
   isRead(site) ? [`autoconfig.${domain}`, `autodiscover.${domain}`] : [];
 
 /** The records, all optional; none without IMAP. Settings are served over HTTPS only. */
@@ -33,7 +33,7 @@ export function listMailAppRecords(core: Core, domain: string): DnsRecord[] {
     ["_pop3", "0 0 0 ."],
   ];
   const kind = { purpose: "mail-apps", optional: true } as const;
-  const hosts = site.baseUrl.startsWith("https:") ? listSettingsHosts(core, domain) : [];
+  const hosts = site.baseUrl.startsWith("https:") ? listMailAppSettingsHosts(core, domain) : [];
   return [
     ...hosts.map((name): DnsRecord => ({ type: "CNAME", name, value: host, ...kind })),
     ...services.map(

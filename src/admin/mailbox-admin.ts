@@ -8,8 +8,8 @@
 import { and, asc, count, eq, getTableColumns, inArray, type SQL, sql } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
-import { isVerifiedElsewhere } from "../mailbox/state/addresses.ts";
-import { splitAddress, withoutTag } from "../message/address.ts";
+import { isDomainVerifiedElsewhere } from "../mailbox/state/addresses.ts";
+import { splitAddress, withoutAddressTag } from "../message/address.ts";
 import type { Core } from "../store/core.ts";
 import type { RowPage } from "../store/cursor.ts";
 import type { GrantAccess } from "../store/schema.ts";
@@ -63,7 +63,7 @@ export interface NewMailbox {
 function receivingAddress(text: string): string {
   const address = readTypedAddress(text);
   const { local } = splitAddress(address);
-  if (withoutTag(local) !== local) {
+  if (withoutAddressTag(local) !== local) {
     throw new AppError(
       "bad_request",
       `${address} has a tag: mail to it reaches the address without what follows the +`,
@@ -86,7 +86,7 @@ function domainIn(tx: Tx, workspaceId: string, name: string): string {
   const own = and(eq(schema.domains.name, name), eq(schema.domains.workspaceId, workspaceId));
   const domain = tx.select().from(schema.domains).where(own).get();
   if (!domain) throw new AppError("unprocessable", `${name} is not a domain of this workspace: add it first`);
-  if (isVerifiedElsewhere(tx, workspaceId, name)) {
+  if (isDomainVerifiedElsewhere(tx, workspaceId, name)) {
     throw new AppError("unprocessable", `${name} was verified by another workspace of this server`);
   }
   return domain.id;
@@ -125,7 +125,7 @@ function requireMember(tx: Tx, workspaceId: string, userId: string): void {
   }
 }
 
-export function mailboxById(tx: Tx, id: string) {
+export function getMailboxRow(tx: Tx, id: string) {
   const mailbox = tx.select().from(schema.mailboxes).where(eq(schema.mailboxes.id, id)).get();
   if (!mailbox) throw new AppError("not_found", "there is no such mailbox");
   return mailbox;
@@ -136,7 +136,7 @@ export function mailboxById(tx: Tx, id: string) {
  * arrived; with a new owner, it might never end. `what`: the change, for the refusal. @throws AppError not_found, conflict
  */
 function standingMailbox(tx: Tx, id: string, what: string) {
-  const mailbox = mailboxById(tx, id);
+  const mailbox = getMailboxRow(tx, id);
   if (!tx.select().from(schema.addresses).where(eq(schema.addresses.mailboxId, id)).limit(1).get()) {
     throw new AppError("conflict", `${mailbox.address} is being removed: it is too late to change ${what}`);
   }
@@ -197,7 +197,7 @@ export function addAlias({ runtime }: Core, tx: Tx, mailboxId: string, text: str
 
 /** Removes an alias. @throws AppError not_found, conflict for the address of the mailbox itself */
 export function removeAlias(tx: Tx, mailboxId: string, text: string): void {
-  const mailbox = mailboxById(tx, mailboxId);
+  const mailbox = getMailboxRow(tx, mailboxId);
   const { alias } = parseAlias(text);
   if (alias === mailbox.address) {
     throw new AppError("conflict", `${alias} is the address of the mailbox itself, not an alias`);
@@ -214,8 +214,8 @@ export function removeAlias(tx: Tx, mailboxId: string, text: string): void {
  * Shares the mailbox with a user of its workspace, or changes their access.
  * @throws AppError not_found, unprocessable
  */
-export function grant(tx: Tx, mailboxId: string, userId: string, access: GrantAccess): void {
-  requireMember(tx, mailboxById(tx, mailboxId).workspaceId, userId);
+export function grantMailboxAccess(tx: Tx, mailboxId: string, userId: string, access: GrantAccess): void {
+  requireMember(tx, getMailboxRow(tx, mailboxId).workspaceId, userId);
   tx.insert(schema.grants)
     .values({ mailboxId, userId, access })
     .onConflictDoUpdate({ target: [schema.grants.mailboxId, schema.grants.userId], set: { access } })
@@ -223,7 +223,7 @@ export function grant(tx: Tx, mailboxId: string, userId: string, access: GrantAc
 }
 
 /** Ends a share. @throws AppError not_found when the mailbox is not shared with them */
-export function revokeGrant(tx: Tx, mailboxId: string, userId: string): void {
+export function revokeMailboxAccess(tx: Tx, mailboxId: string, userId: string): void {
   const revoked = tx
     .delete(schema.grants)
     .where(and(eq(schema.grants.mailboxId, mailboxId), eq(schema.grants.userId, userId)))
@@ -234,7 +234,7 @@ export function revokeGrant(tx: Tx, mailboxId: string, userId: string): void {
 
 /** Changes the name that mail from it carries. @throws AppError bad_request, not_found */
 export function renameMailbox(tx: Tx, mailboxId: string, text: string): void {
-  mailboxById(tx, mailboxId);
+  getMailboxRow(tx, mailboxId);
   tx.update(schema.mailboxes)
     .set({ name: readDisplayName("the mailbox", text) })
     .where(eq(schema.mailboxes.id, mailboxId))
@@ -256,7 +256,7 @@ export function setQuota(tx: Tx, mailboxId: string, bytes: number | null): void 
   if (bytes !== null && !(Number.isSafeInteger(bytes) && bytes >= 0)) {
     throw new AppError("bad_request", "give the quota as a whole number of bytes");
   }
-  mailboxById(tx, mailboxId);
+  getMailboxRow(tx, mailboxId);
   tx.update(schema.mailboxes).set({ quotaBytes: bytes }).where(eq(schema.mailboxes.id, mailboxId)).run();
 }
 
@@ -282,7 +282,7 @@ function requireAhead({ runtime }: Core, expiresAt: number | null): void {
  * has begun
  */
 export function setExpiry(core: Core, tx: Tx, mailboxId: string, expiresAt: number | null, keyId?: string): void {
-  mailboxById(tx, mailboxId);
+  getMailboxRow(tx, mailboxId);
   requireAhead(core, expiresAt);
   standingMailbox(tx, mailboxId, "when it expires");
   tx.update(schema.mailboxes)
@@ -319,7 +319,7 @@ export function resumeMailbox(tx: Tx, mailboxId: string): void {
 }
 
 function setPaused(tx: Tx, mailboxId: string, pausedReason: string | null): void {
-  mailboxById(tx, mailboxId);
+  getMailboxRow(tx, mailboxId);
   tx.update(schema.mailboxes).set({ pausedReason }).where(eq(schema.mailboxes.id, mailboxId)).run();
 }
 
@@ -377,7 +377,7 @@ function read({ store }: Core, where: SQL | undefined, page?: RowPage): MailboxE
     grants: (grants.get(mailbox.id) ?? []).map(({ mailboxId: _, ...grant }) => grant),
     usedBytes: usedBytes ?? 0,
     removing: listAddressesByKind(mailbox.id, "primary").length === 0,
-    lost: isVerifiedElsewhere(store.db, mailbox.workspaceId, splitAddress(mailbox.address).domain),
+    lost: isDomainVerifiedElsewhere(store.db, mailbox.workspaceId, splitAddress(mailbox.address).domain),
   }));
 }
 
@@ -386,7 +386,7 @@ function read({ store }: Core, where: SQL | undefined, page?: RowPage): MailboxE
  * first.
  * @throws AppError not_found; conflict when several remain
  */
-export function mailboxAt(core: Core, text: string, workspaceId?: string): MailboxEntry {
+export function getMailboxByAddress(core: Core, text: string, workspaceId?: string): MailboxEntry {
   const address = readTypedAddress(text);
   const mailboxes = listMailboxes(core, workspaceId);
   const [mailbox, other] = mailboxes
@@ -404,7 +404,7 @@ export function mailboxAt(core: Core, text: string, workspaceId?: string): Mailb
 }
 
 /** Finds a mailbox of a workspace by its id. @throws AppError not_found */
-export function mailboxIn(core: Core, workspaceId: string, id: string): MailboxEntry {
+export function getMailboxById(core: Core, workspaceId: string, id: string): MailboxEntry {
   const [mailbox] = read(core, and(eq(schema.mailboxes.workspaceId, workspaceId), eq(schema.mailboxes.id, id)));
   if (!mailbox) throw new AppError("not_found", "there is no such mailbox");
   return mailbox;

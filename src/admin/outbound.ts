@@ -10,7 +10,7 @@ import {
   type UnsettledView,
   unsettledFor,
 } from "../outbound/progress.ts";
-import { cancelEntry, releaseHeld as releaseEntries, retryEntry } from "../outbound/queue.ts";
+import { cancelEntry, releaseHeldEntries as releaseEntries, retryEntry } from "../outbound/queue.ts";
 import {
   listSuppressions as listOf,
   suppress as putSuppression,
@@ -62,7 +62,7 @@ export function listQueueFor({ store }: Core, caller: Caller, after?: QueuePosit
 }
 
 /** Finds a recipient of any workspace, even a settled one. @throws AppError not_found */
-export function recipient({ store }: Core, id: string): { id: string; workspaceId: string } {
+export function getQueueEntry({ store }: Core, id: string): { id: string; workspaceId: string } {
   const workspaceId = findRecipientWorkspaceId(store.db, id);
   if (workspaceId === undefined) throw new AppError("not_found", `There is no queue entry ${id}`);
   return { id, workspaceId };
@@ -72,7 +72,7 @@ export function recipient({ store }: Core, id: string): { id: string; workspaceI
  * Makes a recipient due now, even a held one; `workspaceId`: only of that workspace.
  * @throws AppError not_found, conflict
  */
-export function retry({ runtime, wake }: Core, tx: Tx, id: string, workspaceId?: string): void {
+export function retryQueueEntry({ runtime, wake }: Core, tx: Tx, id: string, workspaceId?: string): void {
   requireIn(tx, id, workspaceId);
   retryEntry(tx, id, runtime.now());
   wake("end-rests");
@@ -82,7 +82,7 @@ export function retry({ runtime, wake }: Core, tx: Tx, id: string, workspaceId?:
  * Gives a recipient up without a bounce; `workspaceId`: only of that workspace.
  * @throws AppError not_found, conflict
  */
-export function cancel({ runtime }: Core, tx: Tx, id: string, workspaceId?: string): void {
+export function cancelQueueEntry({ runtime }: Core, tx: Tx, id: string, workspaceId?: string): void {
   requireIn(tx, id, workspaceId);
   cancelEntry(tx, id, runtime.now());
 }

@@ -5,7 +5,7 @@
  * Functions that write take the transaction, so that a caller can join several changes into one.
  */
 import { and, asc, eq, gt, isNotNull, ne, type SQL, sql } from "drizzle-orm";
-import { type AccessChange, addNotice } from "../access/access-notices.ts";
+import { type AccessChange, addAccessNotice } from "../access/access-notices.ts";
 import { revokeAppPasswords } from "../access/app-passwords.ts";
 import { hashPassword as hashOf, revokePersonKeys } from "../access/credentials.ts";
 import {
@@ -21,7 +21,7 @@ import { removeSecondFactor } from "../access/second-factor.ts";
 import { endSessions } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
-import { isVerifiedElsewhere } from "../mailbox/state/addresses.ts";
+import { isDomainVerifiedElsewhere } from "../mailbox/state/addresses.ts";
 import { envelopeAddress, isAddressLiteral, splitAddress } from "../message/address.ts";
 import { suppressedAmong } from "../outbound/suppression.ts";
 import type { Core } from "../store/core.ts";
@@ -33,10 +33,10 @@ import type { Db, Tx } from "../store/store.ts";
 import { addMailbox, type MailboxEntry } from "./mailbox-admin.ts";
 import {
   type By,
-  refuseChanging,
+  refuseChangingUser,
   refuseLastOwner,
-  refuseMaking,
-  refusePassword,
+  refuseMakingOwner,
+  refuseReplacingPassword,
   requireUser,
 } from "./role-authority.ts";
 import { quoteTypedText, readDisplayName, readTypedAddress } from "./typed-names.ts";
@@ -83,14 +83,14 @@ export interface NewUser {
   email: string;
   name: string;
   role: Role;
-  /** From hashPassword here. */
+  /** From hashNewPassword here. */
   passwordHash?: string | undefined;
   /** True gives them a mailbox at that address, which must be in a domain of the workspace. */
   ownMailbox: boolean;
 }
 
 /** Hashes with argon2id: takes some 50 ms, so callers do it before the transaction. @throws AppError bad_request */
-export async function hashPassword(password: string): Promise<string> {
+export async function hashNewPassword(password: string): Promise<string> {
   if (isShort(password)) {
     throw new AppError("bad_request", `give a password of at least ${SHORTEST_PASSWORD} characters`);
   }
@@ -133,7 +133,7 @@ function refuseAddress(tx: Tx, by: By, workspaceId: string, email: string): void
   const holder = tx.select().from(schema.users).where(eq(schema.users.email, email)).get();
   if (holder?.workspaceId === workspaceId) throw new AppError("conflict", `there is a user ${email} already`);
   const { domain } = splitAddress(email);
-  if (isVerifiedElsewhere(tx, workspaceId, domain)) {
+  if (isDomainVerifiedElsewhere(tx, workspaceId, domain)) {
     throw new AppError("unprocessable", `${domain} was verified by another workspace of this server`);
   }
   const { name, verifiedAt, workspaceId: claimant } = schema.domains;
@@ -160,7 +160,7 @@ function refuseAddress(tx: Tx, by: By, workspaceId: string, email: string): void
  * @throws AppError bad_request, forbidden, and what refuseAddress and addMailbox refuse.
  */
 export function addUser(core: Core, tx: Tx, user: NewUser, by?: By): { userId: string; mailboxId?: string } {
-  refuseMaking(tx, by, user.workspaceId, user.role);
+  refuseMakingOwner(tx, by, user.workspaceId, user.role);
   const email = readTypedAddress(user.email);
   const name = readDisplayName("the user", user.name);
   refuseAddress(tx, by, user.workspaceId, email);
@@ -237,7 +237,7 @@ export const setLabelFolders = (tx: Tx, userId: string, labelFolders: boolean): 
   void tx.update(schema.users).set({ labelFolders }).where(eq(schema.users.id, userId)).run();
 
 /** Finds a person by address. @throws AppError not_found */
-export function userAt(core: Core, text: string, workspaceId?: string): UserEntry {
+export function getUserByAddress(core: Core, text: string, workspaceId?: string): UserEntry {
   const email = readTypedAddress(text);
   const of = workspaceId === undefined ? undefined : eq(schema.users.workspaceId, workspaceId);
   const [user] = read(core, and(of, eq(schema.users.email, email)));
@@ -246,7 +246,7 @@ export function userAt(core: Core, text: string, workspaceId?: string): UserEntr
 }
 
 /** Finds a person of a workspace by id. @throws AppError not_found */
-export function userIn(core: Core, workspaceId: string, id: string): UserEntry {
+export function getUserById(core: Core, workspaceId: string, id: string): UserEntry {
   const [user] = read(core, and(eq(schema.users.workspaceId, workspaceId), eq(schema.users.id, id)));
   if (!user) throw new AppError("not_found", `there is no user ${quoteTypedText(id)} in the workspace`);
   return user;
@@ -254,8 +254,8 @@ export function userIn(core: Core, workspaceId: string, id: string): UserEntry {
 
 /** Changes a role. @throws AppError not_found, conflict for the last owner of the workspace, forbidden */
 export function setRole(tx: Tx, userId: string, role: Role, by?: By): void {
-  refuseChanging(tx, by, userId);
-  refuseMaking(tx, by, requireUser(tx, userId).workspaceId, role);
+  refuseChangingUser(tx, by, userId);
+  refuseMakingOwner(tx, by, requireUser(tx, userId).workspaceId, role);
   if (role !== "owner") refuseLastOwner(tx, userId, `made ${role}`);
   tx.update(schema.users).set({ role }).where(eq(schema.users.id, userId)).run();
 }
@@ -270,11 +270,11 @@ export function setName(tx: Tx, userId: string, text: string): void {
 
 /** Renames another person. @throws AppError bad_request, and as setRole */
 export function renameUser(tx: Tx, userId: string, text: string, by?: By): void {
-  refuseChanging(tx, by, userId);
+  refuseChangingUser(tx, by, userId);
   setName(tx, userId, text);
 }
 
-/** Sets a password, and ends the person's link to choose one, and their sessions except `keepSession`. `passwordHash`: from hashPassword here. */
+/** Sets a password, and ends the person's link to choose one, and their sessions except `keepSession`. `passwordHash`: from hashNewPassword here. */
 export function setPassword(
   { runtime }: Core,
   tx: Tx,
@@ -288,7 +288,7 @@ export function setPassword(
 }
 
 /** Notes that a person, who has just signed in, has a password that is shorter than a new one may be. */
-export function notePassword(tx: Tx, userId: string, password: string): void {
+export function noteShortPassword(tx: Tx, userId: string, password: string): void {
   if (!isShort(password)) return;
   const isUnknown = and(eq(schema.users.id, userId), eq(schema.users.shortPassword, false));
   tx.update(schema.users).set({ shortPassword: true }).where(isUnknown).run();
@@ -312,12 +312,12 @@ function endAccess(
     appPasswords: what.appPasswords ? revokeAppPasswords(tx, userId) : 0,
     keys: what.keys ? revokePersonKeys(tx, userId, now) : 0,
   };
-  addNotice(tx, { userId, ...what, ...ended, createdAt: now });
+  addAccessNotice(tx, { userId, ...what, ...ended, createdAt: now });
   return ended;
 }
 
 /**
- * Changes a person's own password; only `session` goes on. `passwordHash`: from hashPassword here. `endAppsAndKeys`:
+ * Changes a person's own password; only `session` goes on. `passwordHash`: from hashNewPassword here. `endAppsAndKeys`:
  * ends their app passwords and API keys, too.
  */
 export function changePassword(
@@ -332,8 +332,8 @@ export function changePassword(
 
 /**
  * Replaces another person's password when it is lost or was exposed. Ends their sessions and app passwords, and their
- * API keys unless `keepKeys`. A first password ends no keys or app passwords. `passwordHash`: from hashPassword here.
- * @throws AppError as refusePassword
+ * API keys unless `keepKeys`. A first password ends no keys or app passwords. `passwordHash`: from hashNewPassword here.
+ * @throws AppError as refuseReplacingPassword
  */
 export function replacePassword(
   core: Core,
@@ -342,16 +342,16 @@ export function replacePassword(
   { passwordHash, keepKeys = false }: { passwordHash: string; keepKeys?: boolean | undefined },
   by?: By,
 ): Ended {
-  refusePassword(tx, by, userId);
+  refuseReplacingPassword(tx, by, userId);
   const { passwordHash: had } = requireUser(tx, userId);
   setPassword(core, tx, userId, passwordHash);
   if (had === null) return { appPasswords: 0, keys: 0 };
   return endAccess(core, tx, userId, { change: "password", doneBy: doneBy(by), appPasswords: true, keys: !keepKeys });
 }
 
-/** @throws AppError as refusePassword; conflict for a person who is locked */
+/** @throws AppError as refuseReplacingPassword; conflict for a person who is locked */
 function refuseInviting(tx: Tx, userId: string, by: By): void {
-  refusePassword(tx, by, userId);
+  refuseReplacingPassword(tx, by, userId);
   const { lockedAt, email } = requireUser(tx, userId);
   if (lockedAt !== null) throw new AppError("conflict", `${email} is locked: unlock them first`);
 }
@@ -403,12 +403,12 @@ export function mailInvitation(
 }
 
 /** Finds whom the link of a token is for. @throws AppError forbidden for a link that does not work any more */
-export function invitedBy(core: Core, db: Db, token: string): UserEntry {
+export function getPasswordLinkUser(core: Core, db: Db, token: string): UserEntry {
   const link = findPasswordLink(db, token, core.runtime.now());
   if (!link) throw linkRefusal();
   try {
     // Who asked for the link may have lost that right, or the person may have been given another role.
-    refusePassword(db, link.madeBy ?? undefined, link.userId);
+    refuseReplacingPassword(db, link.madeBy ?? undefined, link.userId);
   } catch (error) {
     throw error instanceof AppError ? linkRefusal() : error;
   }
@@ -417,11 +417,11 @@ export function invitedBy(core: Core, db: Db, token: string): UserEntry {
 
 /**
  * Sets the password that a person chose with a link, which is used up. Ends their sessions and app passwords, and nothing for a
- * first password; the second factor stays. `passwordHash`: from hashPassword here.
- * @throws AppError as invitedBy
+ * first password; the second factor stays. `passwordHash`: from hashNewPassword here.
+ * @throws AppError as getPasswordLinkUser
  */
 export function choosePassword(core: Core, tx: Tx, token: string, passwordHash: string): void {
-  const { id: userId, canSignIn: isReset } = invitedBy(core, tx, token);
+  const { id: userId, canSignIn: isReset } = getPasswordLinkUser(core, tx, token);
   const { madeBy } = findPasswordLink(tx, token, core.runtime.now()) as PasswordLink;
   setPassword(core, tx, userId, passwordHash);
   if (!isReset) return;
@@ -435,7 +435,7 @@ export function choosePassword(core: Core, tx: Tx, token: string, passwordHash: 
  * @throws AppError as setRole; conflict when this person has no second factor
  */
 export function resetSecondFactor(core: Core, tx: Tx, userId: string, by?: By): void {
-  refuseChanging(tx, by, userId);
+  refuseChangingUser(tx, by, userId);
   if (!removeSecondFactor(tx, userId)) throw new AppError("conflict", "this person has no second factor");
   endSessions(tx, userId, core.runtime.now());
   endAccess(core, tx, userId, { change: "second_factor", doneBy: doneBy(by), appPasswords: true, keys: false });
@@ -446,10 +446,10 @@ export function resetSecondFactor(core: Core, tx: Tx, userId: string, by?: By): 
  * @throws AppError as setRole
  */
 export function removeUser(tx: Tx, userId: string, by?: By): void {
-  refuseChanging(tx, by, userId);
+  refuseChangingUser(tx, by, userId);
   refuseLastOwner(tx, userId, "removed");
   tx.delete(schema.users).where(eq(schema.users.id, userId)).run();
 }
 
 /** @throws AppError not_found; conflict for the last owner of a workspace */
-export const requireRemovable = (tx: Tx, userId: string) => refuseLastOwner(tx, userId, "removed");
+export const requireRemovableUser = (tx: Tx, userId: string) => refuseLastOwner(tx, userId, "removed");

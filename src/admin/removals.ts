@@ -10,15 +10,15 @@
 import { and, eq, exists, inArray, isNull, lte, notExists, sql } from "drizzle-orm";
 import { pause } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";
-import { forgetChangesIn } from "../journal/key-changes.ts";
-import { deleteMail } from "../mailbox/changing/removal.ts";
-import { forgetMailboxRequests } from "../mailbox/filing/automatic-requests.ts";
-import { forgetLabelled } from "../mailbox/imap/label-folders.ts";
+import { forgetMailboxKeyChanges } from "../journal/key-changes.ts";
+import { deleteMailboxMailPortion } from "../mailbox/changing/removal.ts";
+import { forgetAutomaticMailRequests } from "../mailbox/filing/automatic-requests.ts";
+import { deleteLabelFolderPortion } from "../mailbox/imap/label-folders.ts";
 import type { Core } from "../store/core.ts";
 import * as schema from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { UNSERVED } from "../store/unserved-workspaces.ts";
-import { mailboxById } from "./mailbox-admin.ts";
+import { getMailboxRow } from "./mailbox-admin.ts";
 
 /** Messages deleted in one transaction: some 20 ms, so that other processes do not wait long for the lock. */
 const DELETED_AT_ONCE = 200;
@@ -38,9 +38,9 @@ const isServed = sql`${schema.mailboxes.workspaceId} NOT IN ${sql.raw(UNSERVED)}
 /** Deletes a portion of the mail, or the mailbox when none is left; returns whether the mailbox still exists. */
 const removeSome = ({ store }: Core, mailboxId: string): boolean =>
   store.transact((tx) => {
-    if (deleteMail(tx, mailboxId, DELETED_AT_ONCE)) return true;
-    if (forgetChangesIn(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
-    if (forgetLabelled(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
+    if (deleteMailboxMailPortion(tx, mailboxId, DELETED_AT_ONCE)) return true;
+    if (forgetMailboxKeyChanges(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
+    if (deleteLabelFolderPortion(tx, mailboxId, DELETED_AT_ONCE) > 0) return true;
     tx.delete(schema.mailboxes).where(eq(schema.mailboxes.id, mailboxId)).run();
     return false;
   });
@@ -53,30 +53,30 @@ const removeSome = ({ store }: Core, mailboxId: string): boolean =>
  */
 export async function removeMailbox(core: Core, mailboxId: string, forget?: () => Promise<void>): Promise<void> {
   core.store.transact((tx) => {
-    if (!forget) return beginRemoval(tx, mailboxId);
-    mailboxById(tx, mailboxId);
+    if (!forget) return beginMailboxRemoval(tx, mailboxId);
+    getMailboxRow(tx, mailboxId);
     tx.delete(schema.addresses).where(eq(schema.addresses.mailboxId, mailboxId)).run();
-    forgetMailboxRequests(tx, mailboxId);
+    forgetAutomaticMailRequests(tx, mailboxId);
   });
   if (forget) await forget();
-  await finishRemoval(core, mailboxId);
+  await finishMailboxRemoval(core, mailboxId);
 }
 
 /** Takes addresses and owner from a mailbox; the job then removes it with its mail. @throws AppError not_found */
-export function beginRemoval(tx: Tx, mailboxId: string): void {
-  mailboxById(tx, mailboxId);
+export function beginMailboxRemoval(tx: Tx, mailboxId: string): void {
+  getMailboxRow(tx, mailboxId);
   begin(tx, [mailboxId]);
 }
 
 /** Finishes a removal that has begun, without waiting for the job. */
-export async function finishRemoval(core: Core, mailboxId: string): Promise<void> {
+export async function finishMailboxRemoval(core: Core, mailboxId: string): Promise<void> {
   while (removeSome(core, mailboxId)) await pause(core.runtime, PAUSE_MS);
 }
 
 /** Takes addresses and owner from mailboxes, so that only their mail is left to delete. */
 function begin(tx: Tx, mailboxIds: string[]): void {
   tx.delete(schema.addresses).where(inArray(schema.addresses.mailboxId, mailboxIds)).run();
-  for (const mailboxId of mailboxIds) forgetMailboxRequests(tx, mailboxId);
+  for (const mailboxId of mailboxIds) forgetAutomaticMailRequests(tx, mailboxId);
   tx.update(schema.mailboxes).set({ ownerId: null }).where(inArray(schema.mailboxes.id, mailboxIds)).run();
 }
 
@@ -116,13 +116,13 @@ function finishSome(core: Core, now: number): number {
 }
 
 /** Job: finishes removals that were cut short. */
-export const finishRemovals = (core: Core): Job => ({
+export const finishMailboxRemovals = (core: Core): Job => ({
   name: "finish-removals",
   runDue: (now) => finishSome(core, now),
 });
 
 /** Job: removes the mailboxes that expired 30 days ago. */
-export const removeExpired = (core: Core): Job => ({
+export const removeExpiredMailboxes = (core: Core): Job => ({
   name: "remove-expired-mailboxes",
   deletes: true,
   runDue(now) {

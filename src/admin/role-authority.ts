@@ -30,7 +30,7 @@ function actorIn(db: Db, by: string, workspaceId: string): typeof users.$inferSe
 }
 
 /** @throws AppError forbidden when an admin would make an owner, who may do more than the admin */
-export function refuseMaking(db: Db, by: By, workspaceId: string, role: Role): void {
+export function refuseMakingOwner(db: Db, by: By, workspaceId: string, role: Role): void {
   if (by === undefined) return;
   if (actorIn(db, by, workspaceId).role !== "owner" && role === "owner") {
     throw new AppError("forbidden", "only an owner can make somebody an owner");
@@ -38,7 +38,7 @@ export function refuseMaking(db: Db, by: By, workspaceId: string, role: Role): v
 }
 
 /** @throws AppError not_found; forbidden for a change to oneself, and to an owner unless an owner makes it */
-export function refuseChanging(db: Db, by: By, userId: string): void {
+export function refuseChangingUser(db: Db, by: By, userId: string): void {
   if (by === undefined) return;
   const user = requireUser(db, userId);
   const actor = actorIn(db, by, user.workspaceId);
@@ -55,10 +55,10 @@ export function refuseChanging(db: Db, by: By, userId: string): void {
 
 /**
  * Refuses the first password of a person, or another in place of theirs, which admins give to members and owners to
- * everybody. @throws AppError as refuseChanging
+ * everybody. @throws AppError as refuseChangingUser
  */
-export function refusePassword(db: Db, by: By, userId: string): void {
-  refuseChanging(db, by, userId);
+export function refuseReplacingPassword(db: Db, by: By, userId: string): void {
+  refuseChangingUser(db, by, userId);
   if (by === undefined) return;
   const { workspaceId, passwordHash, role, email } = requireUser(db, userId);
   if (passwordHash !== null && role !== "member" && actorIn(db, by, workspaceId).role !== "owner") {

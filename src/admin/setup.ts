@@ -3,7 +3,7 @@
  * command line, or in the browser with the token that the server prints when it starts without a workspace.
  */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { createSlots, type Slowdown } from "../access/slowdown.ts";
+import { createConcurrencyLimits, type Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
 import { randomToken } from "../base/runtime.ts";
 import { splitAddress } from "../message/address.ts";
@@ -13,7 +13,7 @@ import { createKey } from "./developers.ts";
 import type { DnsRecord } from "./dns.ts";
 import { addDomain, listDomainRecords, makeDkimKeys } from "./domains.ts";
 import { addMailbox } from "./mailbox-admin.ts";
-import { addUser, hashPassword } from "./people.ts";
+import { addUser, hashNewPassword } from "./people.ts";
 import { readTypedAddress, readTypedDomain } from "./typed-names.ts";
 import { addWorkspace, listWorkspaces } from "./workspace-admin.ts";
 
@@ -39,7 +39,7 @@ export interface SetupResult {
 }
 
 /** @throws AppError conflict when a workspace exists, and what its parts refuse; nothing is made then */
-export async function setUp(core: Core, given: Setup): Promise<SetupResult> {
+export async function setUpFirstWorkspace(core: Core, given: Setup): Promise<SetupResult> {
   const domain = readTypedDomain(given.domain);
   const address = readTypedAddress(given.email);
   if (splitAddress(address).domain !== domain) {
@@ -50,7 +50,7 @@ export async function setUp(core: Core, given: Setup): Promise<SetupResult> {
     throw new AppError("conflict", "there is a workspace already: setup only makes the first");
   };
   refuseSecond();
-  const [keys, passwordHash] = await Promise.all([makeDkimKeys(), hashPassword(given.password)]);
+  const [keys, passwordHash] = await Promise.all([makeDkimKeys(), hashNewPassword(given.password)]);
   return core.store.transact((tx) => {
     refuseSecond();
     const { name } = given;
@@ -81,7 +81,7 @@ export type FirstRun = ReturnType<typeof createFirstRun>;
 
 export function createFirstRun(core: Core) {
   let issued: Buffer | undefined;
-  const slots = createSlots(GUESSES);
+  const slots = createConcurrencyLimits(GUESSES);
   const isDue = (): boolean => listWorkspaces(core).length === 0;
   const admits = (token: string): boolean =>
     issued !== undefined && isDue() && timingSafeEqual(issued, hashSetupToken(token));
@@ -104,7 +104,7 @@ export function createFirstRun(core: Core) {
       await slots.within(source, () => slowdown.failed(source));
       throw new AppError("forbidden", "This link no longer works: open the one that the server printed last");
     },
-    /** @throws AppError as setUp does: conflict when a workspace exists. */
-    setUp: (given: Setup): Promise<SetupResult> => setUp(core, given),
+    /** @throws AppError as setUpFirstWorkspace does: conflict when a workspace exists. */
+    setUp: (given: Setup): Promise<SetupResult> => setUpFirstWorkspace(core, given),
   };
 }

@@ -3,7 +3,7 @@
  * throws an error that says what to give.
  */
 import { AppError } from "../base/errors.ts";
-import { hostedDomain, normalizeAddress } from "../message/address.ts";
+import { normalizeAddress, normalizeMailDomain } from "../message/address.ts";
 
 const LONGEST_NAME = 120;
 const LONGEST_REASON = 500;
@@ -40,7 +40,7 @@ export function readTypedAddress(text: string): string {
 
 /** Reads a domain; returns it in A-labels, lower case, without a final dot. @throws AppError bad_request */
 export function readTypedDomain(text: string): string {
-  const domain = hostedDomain(text.trim().replace(/\.$/, ""));
+  const domain = normalizeMailDomain(text.trim().replace(/\.$/, ""));
   if (domain === undefined) {
     throw new AppError("bad_request", `${quoteTypedText(text)} is not a domain: give one like example.com`);
   }

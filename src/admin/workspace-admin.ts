@@ -64,7 +64,7 @@ export function listWorkspaces({ store }: Core): Workspace[] {
 }
 
 /** @throws AppError not_found */
-export function workspaceNamed(core: Core, name: string): Workspace {
+export function getWorkspaceByName(core: Core, name: string): Workspace {
   const workspace = listWorkspaces(core).find((known) => known.name.toLowerCase() === name.trim().toLowerCase());
   if (!workspace) throw new AppError("not_found", `there is no workspace ${name}`);
   return workspace;
@@ -99,7 +99,7 @@ export function resumeWorkspace(tx: Tx, workspaceId: string): void {
  * Limits the mailboxes and bytes of a workspace; what it has already stays. Null: as many as it likes.
  * @throws AppError not_found
  */
-export const limitWorkspace = (
+export const setWorkspaceLimits = (
   tx: Tx,
   workspaceId: string,
   limits: Partial<Pick<Workspace, "mostMailboxes" | "mostBytes">>,
@@ -126,14 +126,15 @@ function change(tx: Tx, workspaceId: string, values: Partial<Omit<Workspace, "id
   if (!changed) throw new AppError("not_found", "there is no such workspace");
 }
 
-export const isOperator = (core: Core, workspaceId: string): boolean => listWorkspaces(core)[0]?.id === workspaceId;
+export const isOperatorWorkspace = (core: Core, workspaceId: string): boolean =>
+  listWorkspaces(core)[0]?.id === workspaceId;
 
 /**
  * Settings of the server apply to all workspaces, so only the first one's admins change them.
  * @throws AppError forbidden for any other workspace
  */
-export function requireOperator(core: Core, workspaceId: string): void {
-  if (isOperator(core, workspaceId)) return;
+export function requireOperatorWorkspace(core: Core, workspaceId: string): void {
+  if (isOperatorWorkspace(core, workspaceId)) return;
   throw new AppError(
     "forbidden",
     "these settings apply to every workspace: only owners and admins of the first workspace may change them",

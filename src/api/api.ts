@@ -1,15 +1,15 @@
 /** The API for callers with an API key: REST and MCP, joined behind one gate. */
 
-import { stoppedKeys } from "../access/credentials.ts";
+import { getStoppedKeysVersion } from "../access/credentials.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { latestEvent } from "../events/outbox.ts";
 import { latestChange } from "../mailbox/changing/change-feed.ts";
 import type { Operation } from "../operations/operation.ts";
-import { createGate } from "./key-gate.ts";
+import { createKeyGate } from "./key-gate.ts";
 import { createMcp } from "./mcp.ts";
 import { createRest, type Serving } from "./rest.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "./surfaces.ts";
-import { createWaiting } from "./waiting.ts";
+import { createLongPolling } from "./waiting.ts";
 
 interface ApiParts extends Serving {
   slowdown: Slowdown;
@@ -22,11 +22,11 @@ interface ApiParts extends Serving {
 }
 
 export function createApi({ operations = MAIL_API.operations, ...parts }: ApiParts) {
-  const gate = createGate(parts.core, parts);
+  const gate = createKeyGate(parts.core, parts);
   const { db } = parts.core;
-  const waiting = createWaiting(parts.core, {
+  const waiting = createLongPolling(parts.core, {
     places: parts.pools.waits,
-    latest: () => [latestEvent(db), latestChange(db), stoppedKeys(db)].join(),
+    latest: () => [latestEvent(db), latestChange(db), getStoppedKeysVersion(db)].join(),
   });
   const mcp = createMcp({ ...parts, operations, gate, waiting });
   const surfaces = [{ ...MAIL_API, operations }, EXT_API, ADMIN_API];

@@ -3,7 +3,7 @@
  * neither its name nor its type can add a header.
  */
 import type { Download } from "../operations/operation.ts";
-import { asStreamed } from "./unread-answers.ts";
+import { markStreamedResponse } from "./unread-answers.ts";
 
 /** RFC 9110 §8.3.1, but without parameters. */
 const MEDIA_TYPE = /^[\w!#$&^.+-]{1,127}\/[\w!#$&^.+-]{1,127}$/;
@@ -53,7 +53,7 @@ export async function downloadResponse({ filename, contentType, content }: Downl
   if (!(content instanceof Uint8Array) && !(await content.exists()))
     throw new Error(`the blob ${content.name} is gone`);
   const isLarge = content instanceof Uint8Array && content.byteLength > PIECE_BYTES;
-  return asStreamed(
+  return markStreamedResponse(
     new Response(isLarge ? streamBytes(content) : (content as Uint8Array<ArrayBuffer> | Blob), {
       headers: {
         "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",

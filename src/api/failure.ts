@@ -9,7 +9,7 @@ import { asUnavailable } from "../store/store.ts";
 import { requestTraceId } from "./request.ts";
 
 /** `fields` are logged with the error, so they never have mail or a key. */
-export function readFailure(
+export function toClientError(
   { log }: Core,
   error: unknown,
   request: Request,

@@ -7,15 +7,15 @@
  * MCP message.
  */
 import type { Caller, Origin } from "../access/caller.ts";
-import { findBearer, requireNotPaused } from "../access/credentials.ts";
-import { allowsFrom, hasExpired, PolicyRefusal } from "../access/policy.ts";
+import { findCallerByCredential, requireKeyNotPaused } from "../access/credentials.ts";
+import { isKeyPolicyExpired, PolicyRefusal, policyAllowsClientAddress } from "../access/policy.ts";
 import { createRateLimit, type Rate, type RateVerdict } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import { AppError } from "../base/errors.ts";
-import { noteOperation } from "../journal/entries.ts";
-import { sourceOfAddress } from "../net/ip.ts";
+import { addJournalEntry } from "../journal/entries.ts";
+import { ipAddressSource } from "../net/ip.ts";
 import type { Core } from "../store/core.ts";
-import { requireServed } from "../store/unserved-workspaces.ts";
+import { requireWorkspaceServed } from "../store/unserved-workspaces.ts";
 
 /** The person that an admitted request's key acts for. */
 export interface Admitted {
@@ -29,7 +29,7 @@ export interface CountedRate extends Rate {
   of: "source" | "key";
 }
 
-export type Gate = ReturnType<typeof createGate>;
+export type Gate = ReturnType<typeof createKeyGate>;
 
 /**
  * The token of RFC 6750 §2.1; the scheme in any case (RFC 9110 §11.1). Several Authorization headers arrive joined by
@@ -62,13 +62,13 @@ const invalidKey = () =>
 
 /** @throws AppError forbidden for a key that is paused, or may not be used from this address (rules: Policies) */
 function requireUsable(caller: Caller): void {
-  requireNotPaused(caller);
-  if (allowsFrom(caller.policy ?? {}, caller.address)) return;
+  requireKeyNotPaused(caller);
+  if (policyAllowsClientAddress(caller.policy ?? {}, caller.address)) return;
   throw new PolicyRefusal("forbidden", "This API key may not be used from this network");
 }
 
 /** `touchKey` notes the use of a key, at a time in epoch ms. */
-export function createGate(
+export function createKeyGate(
   { db, store, options, now: clock, log }: Core,
   { slowdown, touchKey }: { slowdown: Slowdown; touchKey(keyId: string, now: number): void },
 ) {
@@ -78,9 +78,9 @@ export function createGate(
    */
   function findCallerByKey(authorization: string | null, address: string | undefined): Caller | undefined {
     const now = clock();
-    const caller = findBearer(db, readKey(authorization), now);
-    if (!caller || hasExpired(caller.policy ?? {}, now)) return undefined;
-    requireServed(db, caller.workspaceId);
+    const caller = findCallerByCredential(db, readKey(authorization), now);
+    if (!caller || isKeyPolicyExpired(caller.policy ?? {}, now)) return undefined;
+    requireWorkspaceServed(db, caller.workspaceId);
     return { ...caller, ...(address !== undefined && { address }) };
   }
 
@@ -114,7 +114,7 @@ export function createGate(
       throw refusal ?? error;
     }
     if (found?.keyId === undefined) {
-      const source = sourceOfAddress(address);
+      const source = ipAddressSource(address);
       // What comes above the rate is refused whatever it has, and could fill the log.
       if (!refusal) log.info("sign-in failed", { over: face, account: null, source });
       await slowdown.failed(source);
@@ -130,7 +130,7 @@ export function createGate(
     } catch (error) {
       // Of a key over its rate nothing is noted, so that whoever stole it cannot fill the journal.
       if (error instanceof PolicyRefusal && !ofKey) {
-        await store.note((tx) => noteOperation(tx, caller, { ids: [], outcome: error.code }, now));
+        await store.note((tx) => addJournalEntry(tx, caller, { ids: [], outcome: error.code }, now));
       }
       throw error;
     }
@@ -148,7 +148,7 @@ export function createGate(
      */
     admitSource,
     /**
-     * Admits a request for the person that its key acts for. `address`: where it comes from, as canonicalAddress gives
+     * Admits a request for the person that its key acts for. `address`: where it comes from, as canonicalIpAddress gives
      * it. `authorization` is the header as received. `tell` is called again with the key's rate once the key is known. A
      * source that keeps sending wrong keys waits for its refusal.
      * @throws AppError rate_limited, unauthorized; forbidden for a paused key, and one used from elsewhere
@@ -158,7 +158,7 @@ export function createGate(
       authorization: string | null,
       tell: (rate: CountedRate) => void,
     ): Promise<Caller> {
-      admitSource(sourceOfAddress(address), tell);
+      admitSource(ipAddressSource(address), tell);
       const { caller, refusal } = await readCaller("rest", address, authorization, tell);
       if (refusal) throw refusal;
       return caller;
@@ -172,7 +172,7 @@ export function createGate(
       address: string | undefined,
       authorization: string | null,
       tell: (rate: CountedRate) => void,
-    ): Promise<Admitted> => readCaller("mcp", address, authorization, tell, takeSource(sourceOfAddress(address), tell)),
+    ): Promise<Admitted> => readCaller("mcp", address, authorization, tell, takeSource(ipAddressSource(address), tell)),
     /**
      * Returns the caller of an admitted request as they are by now, after it has waited. Counts against no rate.
      * @throws AppError unauthorized when the key has become invalid, forbidden when it may not be used any more

@@ -14,11 +14,11 @@ import type { OperationServices } from "../operations/perform.ts";
 import type { Core } from "../store/core.ts";
 import * as cors from "./cors.ts";
 import type { Admitted, Gate } from "./key-gate.ts";
-import { createCalls } from "./mcp/call.ts";
+import { createToolCalls } from "./mcp/call.ts";
 import { FENCE_EXPLAINED } from "./mcp/fence.ts";
-import { clientNameIn, createProtocol, isCall } from "./mcp/protocol.ts";
+import { createMcpProtocol, findMcpClientName, isToolCall } from "./mcp/protocol.ts";
 import { createTools } from "./mcp/tools.ts";
-import { methodResponse } from "./methods.ts";
+import { methodNotAllowedResponse } from "./methods.ts";
 import type { Pools } from "./pools.ts";
 import { readJson } from "./request.ts";
 import type { Waiting } from "./waiting.ts";
@@ -48,11 +48,11 @@ export function createMcp(
   const { core, operations, gate } = parts;
   const checkOrigin = createOriginCheck(core);
   const tools = createTools(operations);
-  const call = createCalls(parts);
+  const call = createToolCalls(parts);
   const clients = createClientNames();
   const largestBody = ENVELOPE_BYTES + Math.max(...operations.map(({ largestBody: bytes = 0 }) => bytes));
 
-  const protocol = createProtocol<Admitted>({
+  const protocol = createMcpProtocol<Admitted>({
     server: SERVER,
     instructions: INSTRUCTIONS,
     listTools: ({ caller }) => tools.listFor(caller.scopes),
@@ -86,7 +86,7 @@ export function createMcp(
       if (Array.isArray(message)) {
         return protocol.respondFault("batch", "Batches are not served: send one message a request");
       }
-      if (refusal && !isCall(message)) return protocol.respondRefusal(message, refusal);
+      if (refusal && !isToolCall(message)) return protocol.respondRefusal(message, refusal);
       const client = clients.findClientName(caller, message);
       const named =
         client === undefined ? caller : { ...caller, origin: { face: "mcp", ...caller.origin, client } as const };
@@ -108,7 +108,7 @@ export function createMcp(
       checkOrigin(request.headers);
       if (request.method !== "POST") {
         // The server has no sessions to end, and no stream of its own (revision 2025-06-18, Streamable HTTP).
-        return methodResponse(["POST"]);
+        return methodNotAllowedResponse(["POST"]);
       }
       const response = respondToMessage(request, admitted);
       underWay.add(response);
@@ -139,7 +139,7 @@ function createClientNames() {
     /** The name of the client that sent a message, cut to LONGEST_NAME characters; undefined if it did not say. */
     findClientName({ keyId, origin }: Caller, message: unknown): string | undefined {
       const key = `${keyId} ${origin?.source}`;
-      const said = clientNameIn(message);
+      const said = findMcpClientName(message);
       if (said === undefined) return names.get(key);
       const name = [...said.replace(/\p{Cc}/gu, " ")].slice(0, LONGEST_NAME).join("");
       if (!names.has(key) && names.size >= MOST_CLIENTS) names.delete(names.keys().next().value as string);

@@ -15,9 +15,9 @@ export class MethodRefusal extends AppError {
 /** The methods of what can only be read. */
 export const READING = ["GET", "HEAD"];
 
-export const isReading = ({ method }: Pick<Request, "method">): boolean => READING.includes(method);
+export const isReadRequest = ({ method }: Pick<Request, "method">): boolean => READING.includes(method);
 
-export function methodResponse(methods: readonly string[]): Response {
+export function methodNotAllowedResponse(methods: readonly string[]): Response {
   const { message, code, status, allow } = new MethodRefusal(methods);
   return Response.json({ error: message, code }, { status, headers: { allow, "x-content-type-options": "nosniff" } });
 }

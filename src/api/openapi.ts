@@ -10,7 +10,7 @@
 import { toOpenAPISchema } from "@elysiajs/openapi";
 import { Elysia } from "elysia";
 import { type ErrorCode, STATUS_OF_CODE } from "../base/errors.ts";
-import { dateTime, type Schema, t } from "../base/json-schema.ts";
+import { dateTimeSchema, type Schema, t } from "../base/json-schema.ts";
 import { EVENT_DATA } from "../events/catalogue.ts";
 import { EVENT_NAMES, EVENTS, type EventName } from "../events/kinds.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
@@ -221,7 +221,7 @@ const eventSchema = (event: EventName): Schema =>
     {
       id: t.String({ description: "Of the event: retries and resends repeat it. Act on each id once" }),
       event: t.Unsafe<EventName>({ type: "string", enum: [event] }),
-      createdAt: dateTime(),
+      createdAt: dateTimeSchema(),
       data: EVENT_DATA[event],
     },
     { $id: `${toSchemaName(event)}Event` },

@@ -3,11 +3,11 @@
  * streams, uploads, and bytes of bodies, of messages that mail apps append, and of answers.
  */
 import { AppError, unavailable } from "../base/errors.ts";
-import { memoryLimit, mostLargeBytes } from "../base/memory.ts";
+import { largeMessageMemoryLimit, memoryLimit } from "../base/memory.ts";
 import type { Metrics } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { createShares, type Held, type Sharer, type Shares } from "../base/shares.ts";
-import { createAnswers } from "./unread-answers.ts";
+import { createUnreadAnswerLimit } from "./unread-answers.ts";
 
 const MB = 1_048_576;
 const MOST_WAITING = 100;
@@ -51,10 +51,10 @@ function createBudget(shares: Shares, what: string) {
   };
 }
 
-export type Pools = ReturnType<typeof createPools>;
+export type Pools = ReturnType<typeof createRequestShares>;
 
 /** `mostConnections`: limit of HTTP connections. `mostUnread`: bytes of answers that nobody has read yet. */
-export function createPools({
+export function createRequestShares({
   mostConnections,
   mostUnread = memoryLimit() / 8,
   runtime,
@@ -66,20 +66,20 @@ export function createPools({
   const shares = (most: number, limits: { mostOfPerson?: number; mostOfKey?: number }) =>
     createShares({ most, ...limits, runtime });
   return {
-    answers: createAnswers({ most: mostUnread, runtime }),
+    answers: createUnreadAnswerLimit({ most: mostUnread, runtime }),
     waits: shares(Math.min(MOST_WAITING, Math.floor(mostConnections / 4)), { mostOfKey: MOST_WAITING_OF_KEY }),
     streams: shares(Math.min(MOST_STREAMS, Math.floor(mostConnections / 2)), { mostOfPerson: MOST_STREAMS_OF_PERSON }),
     uploads: createBudget(shares(MOST_UPLOADS, { mostOfPerson: MOST_UPLOADS_OF_PERSON }), "uploads"),
-    appended: shares(mostLargeBytes(), { mostOfPerson: mostLargeBytes() / APPENDING_AT_ONCE }),
+    appended: shares(largeMessageMemoryLimit(), { mostOfPerson: largeMessageMemoryLimit() / APPENDING_AT_ONCE }),
     bodies: createBudget(
-      shares(Math.min(MOST_BODIES, mostLargeBytes()), { mostOfPerson: MOST_BODIES_OF_PERSON }),
+      shares(Math.min(MOST_BODIES, largeMessageMemoryLimit()), { mostOfPerson: MOST_BODIES_OF_PERSON }),
       "large requests",
     ),
   };
 }
 
 /** The shares of each pool, by its name. */
-export const listPoolShares = ({
+export const listRequestShares = ({
   answers,
   waits,
   streams,
@@ -96,8 +96,8 @@ export const listPoolShares = ({
 });
 
 /** Registers what is held of each pool, and how often there was no room. */
-export function registerPools(metrics: Pick<Metrics, "gauge" | "counted">, pools: Pools): void {
-  const all = Object.entries(listPoolShares(pools));
+export function registerRequestShareMetrics(metrics: Pick<Metrics, "gauge" | "counted">, pools: Pools): void {
+  const all = Object.entries(listRequestShares(pools));
   metrics.gauge(
     "mailroom_shared",
     "What requests hold of what they share, and how much there is, in requests or bytes",

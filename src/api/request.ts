@@ -5,30 +5,30 @@
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Sharer } from "../base/shares.ts";
-import { canonicalAddress, networkList, sourceOfAddress } from "../net/ip.ts";
+import { canonicalIpAddress, createNetworkMatcher, ipAddressSource } from "../net/ip.ts";
 import type { Count } from "./pools.ts";
 
 /** The address in a hop of X-Forwarded-For, which may have brackets and a port. */
 function addressOfHop(hop: string): string | undefined {
   const match = /^\s*(?:\[([^\]]+)\](?::\d+)?|([\d.]+):\d+|(\S+))\s*$/.exec(hop);
-  return match ? canonicalAddress(match[1] ?? match[2] ?? match[3] ?? "") : undefined;
+  return match ? canonicalIpAddress(match[1] ?? match[2] ?? match[3] ?? "") : undefined;
 }
 
 /**
- * Creates the reader of the address that a request comes from, as canonicalAddress gives it. `peer` is the address of the
+ * Creates the reader of the address that a request comes from, as canonicalIpAddress gives it. `peer` is the address of the
  * connection, undefined when the system does not tell it. Behind trusted proxies, it is the right-most hop of
  * X-Forwarded-For that is no trusted proxy.
  *
  * Invariant: the reader believes only the hops that trusted proxies wrote. Nothing that a client puts there itself
  * changes its address.
  */
-export function createAddressReader(
+export function createClientAddressReader(
   trustedProxies: readonly string[],
 ): (peer: string | undefined, forwardedFor: string | null) => string | undefined {
-  const isTrusted = networkList(trustedProxies);
+  const isTrusted = createNetworkMatcher(trustedProxies);
 
   return (peer, forwardedFor) => {
-    let address = canonicalAddress(peer ?? "");
+    let address = canonicalIpAddress(peer ?? "");
     const hops = forwardedFor?.split(",") ?? [];
     while (address !== undefined && hops.length > 0 && isTrusted(address)) {
       const nearer = addressOfHop(hops.pop() ?? "");
@@ -41,13 +41,13 @@ export function createAddressReader(
 
 /**
  * Creates the reader of a request's source (rules: Request rates): an IPv4 address, or the /64 of an IPv6 address. The
- * arguments are those of createAddressReader.
+ * arguments are those of createClientAddressReader.
  */
-export function createSourceReader(
+export function createClientSourceReader(
   trustedProxies: readonly string[],
 ): (peer: string | undefined, forwardedFor: string | null) => string {
-  const readClientAddress = createAddressReader(trustedProxies);
-  return (peer, forwardedFor) => sourceOfAddress(readClientAddress(peer, forwardedFor));
+  const readClientAddress = createClientAddressReader(trustedProxies);
+  return (peer, forwardedFor) => ipAddressSource(readClientAddress(peer, forwardedFor));
 }
 
 const TRACE_BYTES = 8;
@@ -55,14 +55,19 @@ const TRACE_BYTES = 8;
 const named = new WeakMap<Request, { trace: string; leaving: AbortSignal; asker?: Sharer }>();
 
 /** Makes the id of a request, which its response has in X-Request-Id (rules: Request ids). */
-export const createTrace = (runtime: Pick<Runtime, "randomBytes">): string => runtime.randomBytes(TRACE_BYTES).toHex();
+export const createRequestTraceId = (runtime: Pick<Runtime, "randomBytes">): string =>
+  runtime.randomBytes(TRACE_BYTES).toHex();
 
 /**
  * Gives a request its id, which its lines in the log have as `trace`. Whatever the client calls it is not believed.
  * `leaving` aborts when the client sends no more.
  */
-export function nameRequest(request: Request, runtime: Pick<Runtime, "randomBytes">, leaving: AbortSignal): string {
-  const trace = createTrace(runtime);
+export function assignRequestTraceId(
+  request: Request,
+  runtime: Pick<Runtime, "randomBytes">,
+  leaving: AbortSignal,
+): string {
+  const trace = createRequestTraceId(runtime);
   named.set(request, { trace, leaving });
   return trace;
 }
@@ -77,13 +82,13 @@ export const requestTraceId = (request: Request): string | undefined => named.ge
 export const clientLeavingSignal = (request: Request): AbortSignal => named.get(request)?.leaving ?? request.signal;
 
 /** Notes the person with whose key or session a request came: it counts against their part of what is shared. */
-export function noteAsker(request: Request, asker: Sharer): void {
+export function noteRequestPerson(request: Request, asker: Sharer): void {
   const known = named.get(request);
   if (known) known.asker = asker;
 }
 
 /** Undefined for a request of somebody unknown. */
-export const requestAsker = (request: Request): Sharer | undefined => named.get(request)?.asker;
+export const findRequestPerson = (request: Request): Sharer | undefined => named.get(request)?.asker;
 
 /** The URL from its path on. */
 const urlTarget = (url: string): string => url.slice(url.indexOf("/", url.indexOf("//") + 2));
@@ -128,7 +133,7 @@ function requireJsonType(contentType: string): void {
   }
 }
 
-export function tooLarge(mostBytes: number): AppError {
+export function bodyTooLargeError(mostBytes: number): AppError {
   return new AppError("payload_too_large", `The body is too large: send at most ${mostBytes} bytes`);
 }
 
@@ -138,7 +143,7 @@ const awaited = new WeakSet<Request>();
 export const isAwaitingBody = (request: Request): boolean => awaited.has(request);
 
 /** The Content-Length of a request, in bytes; undefined for a body that comes in chunks. */
-export function declaredLength({ headers }: Request): number | undefined {
+export function declaredBodyLength({ headers }: Request): number | undefined {
   const length = headers.get("content-length");
   return length === null ? undefined : Number(length);
 }
@@ -156,7 +161,7 @@ async function reading<T>(request: Request, read: () => Promise<T>): Promise<T> 
 }
 
 /** Yields the parts of a body as they come in. @throws AppError bad_request when the body breaks off */
-export async function* readParts(request: Request): AsyncGenerator<Uint8Array> {
+export async function* readBodyParts(request: Request): AsyncGenerator<Uint8Array> {
   const reader = request.body?.getReader();
   try {
     for (;;) {
@@ -173,10 +178,10 @@ export async function* readParts(request: Request): AsyncGenerator<Uint8Array> {
 export const SMALL_BYTES = 65_536;
 
 /** Counts a large body before reading it. @throws AppError bad_request, payload_too_large, and errors of `count` */
-export async function readBytes(request: Request, mostBytes: number, count: Count): Promise<Uint8Array> {
-  const length = declaredLength(request);
+export async function readBodyBytes(request: Request, mostBytes: number, count: Count): Promise<Uint8Array> {
+  const length = declaredBodyLength(request);
   if (length !== undefined) {
-    if (length > mostBytes) throw tooLarge(mostBytes);
+    if (length > mostBytes) throw bodyTooLargeError(mostBytes);
     if (length > SMALL_BYTES) count(length);
     // The listener takes no more than the declared length. Reading the body as a stream would cost several times as
     // much.
@@ -185,9 +190,9 @@ export async function readBytes(request: Request, mostBytes: number, count: Coun
   const parts: Uint8Array[] = [];
   let size = 0;
   let counted = SMALL_BYTES;
-  for await (const part of readParts(request)) {
+  for await (const part of readBodyParts(request)) {
     size += part.byteLength;
-    if (size > mostBytes) throw tooLarge(mostBytes);
+    if (size > mostBytes) throw bodyTooLargeError(mostBytes);
     if (size > counted) {
       count(size - counted);
       counted = size;
@@ -247,5 +252,5 @@ export function parseJson(bytes: Uint8Array): unknown {
  */
 export async function readJson(request: Request, mostBytes: number, count: Count = () => {}): Promise<unknown> {
   requireJson(request.headers);
-  return parseJson(await readBytes(request, mostBytes, count));
+  return parseJson(await readBodyBytes(request, mostBytes, count));
 }

@@ -10,7 +10,7 @@ import { Elysia, NotFoundError } from "elysia";
 import type { Caller } from "../access/caller.ts";
 import { WINDOW_SECONDS } from "../access/rate.ts";
 import { AppError } from "../base/errors.ts";
-import { sourceOfAddress } from "../net/ip.ts";
+import { ipAddressSource } from "../net/ip.ts";
 import { resourceMetadataUrl } from "../oauth/metadata.ts";
 import { type AppOperation, type Download, isMediaType, type Operation } from "../operations/operation.ts";
 import {
@@ -19,19 +19,19 @@ import {
   type OperationServices,
   type Performed,
 } from "../operations/perform.ts";
-import { readQuery } from "../operations/shape.ts";
+import { readQueryParameters } from "../operations/shape.ts";
 import { compressJson } from "./compression.ts";
 import * as cors from "./cors.ts";
 import { downloadResponse } from "./download.ts";
-import { readFailure } from "./failure.ts";
+import { toClientError } from "./failure.ts";
 import type { Admitted, CountedRate, Gate } from "./key-gate.ts";
 import type { Mcp } from "./mcp.ts";
 import { createMethodFinder, MethodRefusal } from "./methods.ts";
 import { describeApi } from "./openapi.ts";
 import type { Count, Pools } from "./pools.ts";
-import { clientLeavingSignal, noteAsker, readJson, requestTraceId, urlPath, urlQuery } from "./request.ts";
+import { clientLeavingSignal, noteRequestPerson, readJson, requestTraceId, urlPath, urlQuery } from "./request.ts";
 import { MAIL_API, openApiDocumentPath, REFERENCE_PATH, type Surface } from "./surfaces.ts";
-import { readWithFiles } from "./upload.ts";
+import { readBodyWithFiles } from "./upload.ts";
 import type { Waiting } from "./waiting.ts";
 
 const MCP_PATH = "/api/mcp";
@@ -51,9 +51,9 @@ export type Rest = ReturnType<typeof createRest>;
 /**
  * Reads the input of an operation from a request. `count` counts the body in a budget. `requireSession` is called after
  * the body has come: the client decides how long that takes, so its session or key may have ended.
- * @throws AppError as readJson, readQuery and `requireSession` do
+ * @throws AppError as readJson, readQueryParameters and `requireSession` do
  */
-export async function readInput(
+export async function readOperationInput(
   { query, body, bodyOptional, largestBody = MOST_BODY_BYTES }: Operation | AppOperation,
   from: { request: Request; params: Record<string, string | null>; count: Count; requireSession(): unknown },
 ): Promise<OperationRequest> {
@@ -61,7 +61,7 @@ export async function readInput(
   const isLeftOut = bodyOptional && request.body === null;
   const given = body && (isLeftOut ? {} : await readJson(request, largestBody, count));
   if (body) from.requireSession();
-  return { params, query: readQuery(urlQuery(request.url), query), body: given };
+  return { params, query: readQueryParameters(urlQuery(request.url), query), body: given };
 }
 
 /** Makes the function that performs an operation for a request of an admitted caller. */
@@ -81,14 +81,14 @@ function makeOperationHandler(
       if (Object.values(params).includes(null)) throw new NotFoundError();
       const idempotencyKey = request.headers.get("idempotency-key") ?? undefined;
       if (!takesFiles) {
-        const asked = await readInput(operation, { request, params, count, requireSession: readmit });
+        const asked = await readOperationInput(operation, { request, params, count, requireSession: readmit });
         return { ...asked, idempotencyKey };
       }
       const largestFiles = options.get("smtp.maxMessageBytes");
       const limits = { largestBody, largestFiles, count, countUpload, keep: spool.keep };
-      const given = await readWithFiles(request, limits);
+      const given = await readBodyWithFiles(request, limits);
       readmit();
-      return { params, query: readQuery(urlQuery(request.url), operation.query), ...given, idempotencyKey };
+      return { params, query: readQueryParameters(urlQuery(request.url), operation.query), ...given, idempotencyKey };
     }
 
     return bodies.within(caller, (count) =>
@@ -227,7 +227,9 @@ export function createRest(
     const { method } = request;
     const path = urlPath(request.url);
     const refusal =
-      error instanceof NotFoundError ? refuseRoute(method, path) : readFailure(core, error, request, { method, path });
+      error instanceof NotFoundError
+        ? refuseRoute(method, path)
+        : toClientError(core, error, request, { method, path });
     meters.countApiRefusal(refusal.code);
     const challenge = path === MCP_PATH ? challengeOfMcp(baseUrl, request) : REALM;
     return Response.json(
@@ -246,7 +248,7 @@ export function createRest(
   function admitSource(request: Request): void {
     const { peer, rates } = getRequestProgress(request);
     const address = readClientAddress(peer, request.headers.get("x-forwarded-for"));
-    gate.admitSource(sourceOfAddress(address), (rate) => rates.push(rate));
+    gate.admitSource(ipAddressSource(address), (rate) => rates.push(rate));
   }
 
   /** Resolves with the caller of a request to REST; undefined for MCP and for a document. @throws AppError */
@@ -266,13 +268,13 @@ export function createRest(
       progress.caller = progress.caller
         ? { ...progress.caller, ...gate.readmit(authorization, progress.caller) }
         : await gate.admit(address, authorization, tell);
-      noteAsker(request, progress.caller);
+      noteRequestPerson(request, progress.caller);
       return progress.caller;
     }
     progress.compresses = true;
     progress.admitted = await gate.admitOrDefer(address, authorization, tell);
     const { caller, refusal } = progress.admitted;
-    noteAsker(request, caller);
+    noteRequestPerson(request, caller);
     if (refusal) meters.countApiRefusal(refusal.code);
     return undefined;
   }

@@ -4,7 +4,7 @@
  * answer that comes from a file takes no room.
  */
 import { AppError } from "../base/errors.ts";
-import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
+import { collectGarbageSoon, LARGE_BYTES } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { createShares, type Sharer } from "../base/shares.ts";
 
@@ -23,7 +23,7 @@ export const EVENT_STREAM = "text/event-stream";
 const streamed = new WeakSet<Response>();
 
 /** Marks a response whose body is not in memory for it alone. */
-export function asStreamed(response: Response): Response {
+export function markStreamedResponse(response: Response): Response {
   streamed.add(response);
   return response;
 }
@@ -50,7 +50,7 @@ async function measured(response: Response): Promise<Answer> {
 }
 
 /** `most`: bytes in all. */
-export function createAnswers({ most, runtime }: { most: number; runtime: Pick<Runtime, "setTimer"> }) {
+export function createUnreadAnswerLimit({ most, runtime }: { most: number; runtime: Pick<Runtime, "setTimer"> }) {
   const unread = createShares({ most, mostOfKey: MOST_OF_KEY, runtime });
   const retained = createShares({ most: most / 8, mostOfKey: MOST_KEPT_OF_KEY, runtime });
 
@@ -78,7 +78,7 @@ export function createAnswers({ most, runtime }: { most: number; runtime: Pick<R
       return request.method === "GET" ? composeAgain(size) : giveLater({ response, size });
 
       async function composeAgain(expected: number): Promise<Response> {
-        if (expected > LARGE_BYTES) collectSoon();
+        if (expected > LARGE_BYTES) collectGarbageSoon();
         const held = await unread.wait(who(), expected, WAIT_MS, request.signal);
         if (!held) throw tooMuchUnread();
         holds(held.release);

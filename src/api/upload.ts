@@ -8,11 +8,19 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Busboy, type BusboyFileStream } from "@fastify/busboy";
 import { AppError } from "../base/errors.ts";
-import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
+import { collectGarbageSoon, LARGE_BYTES } from "../base/memory.ts";
 import { type FileKeeper, type UploadedFile, uploadName } from "../compose/attached-files.ts";
 import { type AttachmentRequest, MOST_ATTACHMENTS } from "../compose/requests.ts";
 import type { Count } from "./pools.ts";
-import { declaredLength, parseJson, readBytes, readParts, requireJson, SMALL_BYTES, tooLarge } from "./request.ts";
+import {
+  bodyTooLargeError,
+  declaredBodyLength,
+  parseJson,
+  readBodyBytes,
+  readBodyParts,
+  requireJson,
+  SMALL_BYTES,
+} from "./request.ts";
 
 interface Limits {
   /** Bytes of the JSON, without the files. */
@@ -32,14 +40,14 @@ const MULTIPART = /^multipart\/form-data\b/i;
  * Reads the body of a request, and its files, to be disposed of by the caller. If it rejects, it has disposed of them.
  * @throws AppError bad_request, payload_too_large, errors of the counts and of the spool
  */
-export async function readWithFiles(
+export async function readBodyWithFiles(
   request: Request,
   limits: Limits,
 ): Promise<{ body: unknown; uploads: UploadedFile[] }> {
   const type = request.headers.get("content-type") ?? "";
   const isMultipart = MULTIPART.test(type);
   if (!isMultipart) requireJson(request.headers);
-  if (isMultipart || (declaredLength(request) ?? Number.POSITIVE_INFINITY) > SMALL_BYTES) limits.countUpload(1);
+  if (isMultipart || (declaredBodyLength(request) ?? Number.POSITIVE_INFINITY) > SMALL_BYTES) limits.countUpload(1);
   const uploads: UploadedFile[] = [];
   let bytes = 0;
   /** Puts a file into the spool. Returns its name. */
@@ -58,7 +66,7 @@ export async function readWithFiles(
   try {
     const read = isMultipart ? readMultipart : readJsonWithFiles;
     const body = await read(request, limits, keep);
-    if (bytes > LARGE_BYTES) collectSoon();
+    if (bytes > LARGE_BYTES) collectGarbageSoon();
     return { body, uploads };
   } catch (error) {
     await Promise.all(uploads.map((file) => file.dispose()));
@@ -122,7 +130,9 @@ async function readMultipart(
   });
   for (const limit of ["filesLimit", "partsLimit"]) form.on(limit, () => fail(tooMany()));
   try {
-    await pipeline(Readable.from(upTo(readParts(request), largestBody + largestFiles)), form, { signal: stop.signal });
+    await pipeline(Readable.from(upTo(readBodyParts(request), largestBody + largestFiles)), form, {
+      signal: stop.signal,
+    });
   } catch (error) {
     fail(error instanceof AppError ? error : broken(error));
   }
@@ -163,7 +173,7 @@ async function* upTo(chunks: AsyncIterable<Uint8Array>, most: number): AsyncGene
   let size = 0;
   for await (const chunk of chunks) {
     size += chunk.byteLength;
-    if (size > most) throw tooLarge(most);
+    if (size > most) throw bodyTooLargeError(most);
     yield chunk;
   }
 }
@@ -182,7 +192,7 @@ async function readWhole(stream: AsyncIterable<Uint8Array>, most: number, count:
   let size = 0;
   for await (const piece of stream) {
     size += piece.byteLength;
-    if (size > most) throw tooLarge(most);
+    if (size > most) throw bodyTooLargeError(most);
     count(piece.byteLength);
     pieces.push(piece);
   }
@@ -206,7 +216,7 @@ async function readJsonWithFiles(request: Request, { largestBody, count }: Limit
   let counted = SMALL_BYTES;
   function put(piece: Uint8Array): void {
     size += piece.byteLength;
-    if (size > largestBody) throw tooLarge(largestBody);
+    if (size > largestBody) throw bodyTooLargeError(largestBody);
     if (size > counted) {
       count(size - counted);
       counted = size;
@@ -246,8 +256,8 @@ function openBody(request: Request) {
 }
 
 async function* readRequestChunks(request: Request): AsyncGenerator<Uint8Array> {
-  if ((declaredLength(request) ?? Number.POSITIVE_INFINITY) > SMALL_BYTES) yield* readParts(request);
-  else yield await readBytes(request, SMALL_BYTES, () => {});
+  if ((declaredBodyLength(request) ?? Number.POSITIVE_INFINITY) > SMALL_BYTES) yield* readBodyParts(request);
+  else yield await readBodyBytes(request, SMALL_BYTES, () => {});
 }
 
 /** Deeper JSON is nobody's request. */

@@ -13,10 +13,10 @@ import type { Core } from "../store/core.ts";
 
 const LOOK_MS = 250;
 
-export type Waiting = ReturnType<typeof createWaiting>;
+export type Waiting = ReturnType<typeof createLongPolling>;
 
 /** `latest` changes when there is something new to look for. `places`: those of requests that wait. */
-export function createWaiting(
+export function createLongPolling(
   { store, runtime }: Core,
   { latest, places }: { latest(): string; places: Pick<Shares, "take"> },
 ) {

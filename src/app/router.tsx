@@ -5,7 +5,7 @@ import { useEffect } from "react";
 import { Refusal } from "./lib/api-client.ts";
 import { openPalette, usePalette } from "./lib/commands.ts";
 import { lazyPart } from "./lib/lazy-part.tsx";
-import { administers, meQuery, queryClient } from "./lib/queries.ts";
+import { isOwnerOrAdmin, meQuery, queryClient } from "./lib/queries.ts";
 import { ConversationPage } from "./pages/conversation-page.tsx";
 import { FolderPage } from "./pages/folder-page.tsx";
 import { Shell } from "./pages/shell.tsx";
@@ -205,7 +205,7 @@ const adminSettings = createRoute({
   getParentRoute: () => settings,
   id: "admin",
   beforeLoad: async (asked) => {
-    if (!administers(await requireMe(asked))) throw redirect({ to: "/settings/profile" });
+    if (!isOwnerOrAdmin(await requireMe(asked))) throw redirect({ to: "/settings/profile" });
   },
 });
 

@@ -6,7 +6,7 @@ import { createRoot } from "react-dom/client";
 import { lazyPart } from "./lib/lazy-part.tsx";
 import { AUTHORIZE_PATH } from "./lib/oauth-queries.ts";
 import { queryClient } from "./lib/queries.ts";
-import { startWorker } from "./lib/service-worker.ts";
+import { startServiceWorker } from "./lib/service-worker.ts";
 import { Connection } from "./parts/ui/connection-line.tsx";
 import { router } from "./router.tsx";
 import "./styles.css";
@@ -31,4 +31,4 @@ createRoot(root).render(
   </StrictMode>,
 );
 
-addEventListener("load", () => startWorker((href) => void router.navigate({ href })));
+addEventListener("load", () => startServiceWorker((href) => void router.navigate({ href })));

@@ -7,7 +7,7 @@
  */
 import { createHash, type KeyObject, type X509Certificate } from "node:crypto";
 import type { DnsAnswer, DnsClient, NameServer, RecordType, Runtime, Tlsa } from "../base/runtime.ts";
-import { canonicalAddress, networkList } from "../net/ip.ts";
+import { canonicalIpAddress, createNetworkMatcher } from "../net/ip.ts";
 import { DeliveryFailure, toDeliveryResult } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
 
@@ -63,8 +63,8 @@ export async function findDane(
 
 function trustedResolvers({ runtime: { dns }, options }: DaneParts): readonly NameServer[] {
   const networks = options.get("smtp.trustedResolvers");
-  const isTrusted = networkList(networks === "none" ? [] : networks);
-  return dns.servers().filter(({ host }) => isTrusted(canonicalAddress(host) ?? ""));
+  const isTrusted = createNetworkMatcher(networks === "none" ? [] : networks);
+  return dns.servers().filter(({ host }) => isTrusted(canonicalIpAddress(host) ?? ""));
 }
 
 const asking =
@@ -133,7 +133,7 @@ function readCertificateKey(certificate: X509Certificate): KeyObject | undefined
  * matches it. `names`: the names that a certificate under a trust anchor may have (§3.2.3). `now`: epoch ms, for its
  * validity. Names and validity do not matter for a host's certificate that a record names itself (§3.1.1).
  */
-export function problemOfChain(
+export function findDaneChainProblem(
   chain: readonly X509Certificate[],
   { records, names, now }: { records: readonly Tlsa[]; names: readonly string[]; now: number },
 ): string | undefined {

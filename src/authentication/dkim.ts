@@ -96,7 +96,7 @@ const SIGNATURE_FIELDS = /^(?:DKIM-Signature:[^\n]*\n(?:[ \t][^\n]*\n)*)*/i;
 const LONGEST_SIGNATURES = 64 * 1024;
 
 /** A message without the fields that `sign` puts on top. */
-export function withoutSignatures(content: Uint8Array): Uint8Array {
+export function withoutDkimSignatures(content: Uint8Array): Uint8Array {
   const top = Buffer.from(content.buffer, content.byteOffset, Math.min(content.byteLength, LONGEST_SIGNATURES));
   return content.subarray(SIGNATURE_FIELDS.exec(top.toString("latin1"))?.[0].length ?? 0);
 }
@@ -113,7 +113,7 @@ function hashBody(body: Buffer): string {
  * end in CRLF. `signedAt`: epoch ms. `signature`: signs a canonical header, for the signer of that index, as signHeader does.
  * @throws Error for a message without From; the errors of `signature`
  */
-export async function writeSignatures(
+export async function writeDkimSignatures(
   message: Uint8Array,
   signers: readonly Signer[],
   signedAt: number,

@@ -8,7 +8,7 @@
  * them publishes a policy. The domain of an author is the one that readers are shown (address.ts), never one that looks
  * like it.
  */
-import { type Authors, readDomain, splitAddress } from "../message/address.ts";
+import { type Authors, readDisplayedDomain, splitAddress } from "../message/address.ts";
 import type { AuthVerdicts } from "../store/schema.ts";
 import type { Check, Evidence, SmtpContext, Verdict } from "./evidence.ts";
 import { createRecordLookup, type DMARCResult, type DNSResolver, evaluateDmarc, getOrgDomain } from "./mailauth.ts";
@@ -48,10 +48,10 @@ const STRENGTH: Record<Policy, number> = { none: 0, quarantine: 1, reject: 2 };
 
 /**
  * Concludes from the evidence. `shown`: the authors as our parser reads them. The authors that mailauth reads in the
- * same header count as well, since parsers may differ. A message with a disguised domain (readDomain) is filed to spam
+ * same header count as well, since parsers may differ. A message with a disguised domain (readDisplayedDomain) is filed to spam
  * at least.
  */
-export async function judge(
+export async function judgeAuthentication(
   evidence: Evidence,
   shown: Authors,
   { hostname }: SmtpContext,
@@ -95,7 +95,7 @@ export async function judge(
 function readAuthor(address: string): { email: string; disguised: boolean } {
   const { local, domain: written } = splitAddress(address);
   if (written === "") return { email: address, disguised: false };
-  const { domain, disguised } = readDomain(written);
+  const { domain, disguised } = readDisplayedDomain(written);
   return { email: `${local}@${domain}`, disguised };
 }
 

@@ -12,7 +12,7 @@ import { finished } from "node:stream/promises";
 import { authorsIn } from "../message/address.ts";
 import { listHeaders, readHeaders } from "../message/headers.ts";
 import { hasTooManyLines } from "../message/structure.ts";
-import { isAbsence } from "../net/dns-cache.ts";
+import { isDnsAbsence } from "../net/dns-cache.ts";
 import {
   type ARCChainEntry,
   arc,
@@ -101,7 +101,7 @@ const SIGNATURE = /^(?:dkim-signature|arc-(?:seal|message-signature|authenticati
 const LIST_FIELDS = ["list-unsubscribe", "list-unsubscribe-post"];
 
 /** Checks all identifiers. Never rejects. `ask` rejects with the codes of dns-cache.ts. */
-export async function gatherEvidence(
+export async function gatherAuthenticationEvidence(
   message: Uint8Array,
   smtpContext: SmtpContext,
   ask: DNSResolver,
@@ -114,7 +114,7 @@ export async function gatherEvidence(
 }
 
 /** The evidence that envelope and header give of a message whose signatures cannot be checked. Never rejects. */
-export async function evidenceOfHeader(
+export async function gatherHeaderEvidence(
   message: Uint8Array,
   smtpContext: SmtpContext,
   ask: DNSResolver,
@@ -122,7 +122,7 @@ export async function evidenceOfHeader(
   return { spf: await evaluateSpf(smtpContext, ask), ...uncheckable(message, "message cannot be checked") };
 }
 
-/** Checks SPF of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). Never rejects. `ask` as for gatherEvidence. */
+/** Checks SPF of MAIL FROM, or of HELO for a bounce (RFC 7208 §2.4). Never rejects. `ask` as for gatherAuthenticationEvidence. */
 export async function evaluateSpf(
   { ip, helo, reversePath, hostname }: Pick<SmtpContext, "ip" | "helo" | "reversePath" | "hostname">,
   ask: DNSResolver,
@@ -133,7 +133,7 @@ export async function evaluateSpf(
       return await ask(name, type);
     } catch (error) {
       // The SPF check accounts for failures at TXT itself, and an explanation ("exp") changes nothing.
-      isUnknown ||= type !== "TXT" && !isAbsence((error as NodeJS.ErrnoException).code ?? "");
+      isUnknown ||= type !== "TXT" && !isDnsAbsence((error as NodeJS.ErrnoException).code ?? "");
       throw error;
     }
   };

@@ -7,7 +7,7 @@
  */
 import { createHash } from "node:crypto";
 import { eq, lte, sql } from "drizzle-orm";
-import { readText } from "../net/answer.ts";
+import { readResponseText } from "../net/answer.ts";
 import type { HttpClient } from "../net/http-client.ts";
 import type { Core } from "../store/core.ts";
 import { mtaStsPolicies as policies } from "../store/schema.ts";
@@ -71,7 +71,7 @@ export function writeStsRecord(text: string): string {
 }
 
 /** Tells whether the policy names the host, lower case (§4.1): `*.` stands for exactly one label. */
-export function namesHost({ mx }: StsPolicy, host: string): boolean {
+export function isHostInStsPolicy({ mx }: StsPolicy, host: string): boolean {
   const parent = host.slice(host.indexOf("."));
   return mx.some((name) => name === host || (name.startsWith("*.") && host.includes(".") && name.slice(1) === parent));
 }
@@ -182,7 +182,7 @@ export function fetchStsPolicy(http: Pick<HttpClient, "send" | "within">, domain
       await response.body?.cancel();
       throw new Error(response.status === 200 ? `${url} is not text/plain` : `${url} answers ${response.status}`);
     }
-    return readText(response, LARGEST_POLICY).catch((error: Error) => {
+    return readResponseText(response, LARGEST_POLICY).catch((error: Error) => {
       throw new Error(`${url} cannot be used: ${error.message}`, { cause: error });
     });
   });

@@ -9,8 +9,8 @@ import { openHttpClient } from "../net/http-client.ts";
 import type { TlsPolicy } from "../smtp/client-connection.ts";
 import { DeliveryFailure, toDeliveryResult } from "../smtp/delivery-result.ts";
 import type { Core } from "../store/core.ts";
-import { type DaneHost, findDane, problemOfChain } from "./dane.ts";
-import { createStsPolicies, fetchStsPolicy, namesHost, type StsPolicies } from "./mta-sts.ts";
+import { type DaneHost, findDane, findDaneChainProblem } from "./dane.ts";
+import { createStsPolicies, fetchStsPolicy, isHostInStsPolicy, type StsPolicies } from "./mta-sts.ts";
 
 /** Opportunistic TLS: whatever the host offers. */
 export const ANY_TLS: TlsPolicy = { mode: "opportunistic", verify: false, plainIfBroken: true };
@@ -47,7 +47,7 @@ export async function findTlsPolicies(
     if (records) return daneTls(domain, host, records, core.now);
     if (policy === undefined || policy.mode === "none") return ANY_TLS;
     const isTesting = policy.mode === "testing";
-    if (namesHost(policy, host)) return isTesting ? { ...VALID_TLS, otherwise: ANY_TLS } : VALID_TLS;
+    if (isHostInStsPolicy(policy, host)) return isTesting ? { ...VALID_TLS, otherwise: ANY_TLS } : VALID_TLS;
     const text = `${host} is not among the hosts that the MTA-STS policy of ${domain} names`;
     if (!isTesting) {
       throw new DeliveryFailure(toDeliveryResult({ command: "connect", status: "4.7.5", text, remote: host }));
@@ -65,6 +65,6 @@ function daneTls(domain: string, host: string, { base, usable }: DaneHost, now: 
   const encrypted: TlsPolicy = { mode: "required", verify: false, plainIfBroken: false, askedBy: "DANE" };
   if (usable.length === 0) return encrypted;
   const names = [...new Set([base, host, domain])];
-  const check: TlsPolicy["check"] = (chain) => problemOfChain(chain, { records: usable, names, now: now() });
+  const check: TlsPolicy["check"] = (chain) => findDaneChainProblem(chain, { records: usable, names, now: now() });
   return { ...encrypted, check, servername: base };
 }

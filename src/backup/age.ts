@@ -7,7 +7,7 @@ import { AppError } from "../base/errors.ts";
 import { OWN_FILES } from "../store/named-files.ts";
 import { SETTINGS } from "../store/settings.ts";
 import { storedSetting } from "../store/snapshot.ts";
-import { type Changed, copyChanged, readSmall, writeText } from "./durable-files.ts";
+import { type Changed, copyFileChanged, readSmallFile, writeText } from "./durable-files.ts";
 
 /** Loaded only where it is needed: it is large. */
 const load = () => import("age-encryption");
@@ -34,7 +34,7 @@ export async function encryptFile(
   expected?: string,
 ): Promise<Changed> {
   const encrypter = await encrypterFor(recipients);
-  return copyChanged(
+  return copyFileChanged(
     from,
     to,
     (bytes) => encrypter.encrypt(bytes),
@@ -49,13 +49,13 @@ export async function encryptText(text: string, to: string, recipients: readonly
 }
 
 /** Opens encrypted files. */
-export type Identities = Awaited<ReturnType<typeof openIdentities>>;
+export type Identities = Awaited<ReturnType<typeof readAgeIdentities>>;
 
 /**
  * Reads identities from a file as age-keygen and `mailroom backup key` write it.
  * @throws AppError bad_request for a file without any; errors of the file system
  */
-export async function openIdentities(path: string) {
+export async function readAgeIdentities(path: string) {
   const [age, text] = [await load(), await readFile(path, "utf8")];
   const decrypter = new age.Decrypter();
   const lines = text.split("\n").map((line) => line.trim());
@@ -77,15 +77,15 @@ export async function openIdentities(path: string) {
     opens: (keys: readonly string[]): boolean => keys.some((key) => recipients.has(key)),
     /** @throws Error for bytes that are damaged, or encrypted for others */
     decryptFile: (from: string, to: string, isGood: (changed: Changed) => boolean): Promise<Changed> =>
-      copyChanged(from, to, (bytes) => decrypter.decrypt(bytes), isGood),
+      copyFileChanged(from, to, (bytes) => decrypter.decrypt(bytes), isGood),
     /** @throws Error as `decryptFile` */
     decryptText: async (path: string): Promise<string> =>
-      decrypter.decrypt(age.armor.decode(await readSmall(path)), "text"),
+      decrypter.decrypt(age.armor.decode(await readSmallFile(path)), "text"),
   };
 }
 
 /** Writes a new identity into a file that does not exist. Returns its public key. @throws AppError conflict; errors of the file system */
-export async function makeIdentity(path: string): Promise<string> {
+export async function makeAgeIdentity(path: string): Promise<string> {
   const age = await load();
   const identity = await age.generateX25519Identity();
   const recipient = await age.identityToRecipient(identity);

@@ -29,8 +29,8 @@ import { isMissing } from "../base/files.ts";
 import { parseTime, toIsoTime } from "../base/time.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { BLOB_MARK } from "../store/blob-mark.ts";
-import { giveToOwner, requireUnlinked } from "../store/ownership.ts";
-import { namesIn, readSmall, writeText } from "./durable-files.ts";
+import { giveFileToFolderOwner, requireUnlinked } from "../store/ownership.ts";
+import { listFolderNames, readSmallFile, writeText } from "./durable-files.ts";
 
 /** A kind of folder with generations: the file that marks it, and its name for people. */
 export interface FolderKind {
@@ -80,12 +80,12 @@ export interface Manifest {
   lacking: string[];
 }
 
-/** Reads a manifest, whoever wrote it. @throws Error for what is none; AppError as requireFormat */
+/** Reads a manifest, whoever wrote it. @throws Error for what is none; AppError as requireBackupFormat */
 export async function readManifest(path: string, what: string): Promise<Manifest> {
-  const manifest = JSON.parse(await readSmall(join(path, MANIFEST))) as Manifest;
+  const manifest = JSON.parse(await readSmallFile(join(path, MANIFEST))) as Manifest;
   const { format, version, schema, createdAt, databaseBytes, blobs, lacking, recipients = [] } = manifest ?? {};
   if (!Number.isSafeInteger(format)) throw new Error(`${MANIFEST} is none`);
-  requireFormat(what, format);
+  requireBackupFormat(what, format);
   const isOne =
     [schema, databaseBytes, blobs].every((count) => Number.isSafeInteger(count) && count >= 0) &&
     [version, createdAt].every((text) => typeof text === "string") &&
@@ -133,17 +133,17 @@ export function generationTime(id: string): number | undefined {
 }
 
 /** True for a folder of that kind and of a known format. @throws AppError for a damaged marker or a later format */
-export async function isFolderOfKind({ marker }: FolderKind, folder: string): Promise<boolean> {
+export async function isFolderMarkedAs({ marker }: FolderKind, folder: string): Promise<boolean> {
   let text: string;
   try {
-    text = await readSmall(join(folder, marker));
+    text = await readSmallFile(join(folder, marker));
   } catch (error) {
     if (isMissing(error)) return false;
     throw error;
   }
   const [, format] = MARK.exec(text) ?? [];
   if (format === undefined) throw new AppError("conflict", `${join(folder, marker)} is damaged`);
-  requireFormat(folder, Number(format));
+  requireBackupFormat(folder, Number(format));
   return true;
 }
 
@@ -151,16 +151,16 @@ export async function isFolderOfKind({ marker }: FolderKind, folder: string): Pr
 export const markerText = (format: number): string => `{"format":${format}}\n`;
 const MARK = /^\{"format":([1-9]\d*)\}\n$/;
 
-export function requireFormat(what: string, format: number): void {
+export function requireBackupFormat(what: string, format: number): void {
   if (format <= FORMAT) return;
   throw new AppError("conflict", `${what} was written by a newer Mailroom: use that version`);
 }
 
 /** Finished generations, the oldest first. @throws AppError not_found when the folder is of another kind */
 export async function listGenerations(folder: string, kind = BACKUP): Promise<Generation[]> {
-  if (!(await isFolderOfKind(kind, folder))) throw new AppError("not_found", `${folder} is no ${kind.name}`);
+  if (!(await isFolderMarkedAs(kind, folder))) throw new AppError("not_found", `${folder} is no ${kind.name}`);
   const parent = join(folder, GENERATIONS);
-  const ids = (await namesIn(parent)).filter((name) => !name.startsWith("."));
+  const ids = (await listFolderNames(parent)).filter((name) => !name.startsWith("."));
   return ids.map((id) => ({ id, path: join(parent, id) }));
 }
 
@@ -174,7 +174,7 @@ export async function findGeneration(folder: string, id?: string): Promise<Gener
 }
 
 /** The refusal to restore from a file or a generation. */
-export const damaged = (what: string, cause?: unknown): AppError =>
+export const damagedBackupError = (what: string, cause?: unknown): AppError =>
   new AppError(
     "conflict",
     `${what} is damaged: look at it with mailroom backup verify, and restore another generation (--generation ID)`,
@@ -182,7 +182,7 @@ export const damaged = (what: string, cause?: unknown): AppError =>
   );
 
 /** False once `--keep` has removed it, perhaps while it was read. */
-export const stillExists = ({ path }: Generation): Promise<boolean> =>
+export const isGenerationPresent = ({ path }: Generation): Promise<boolean> =>
   stat(path).then(
     () => true,
     () => false,
@@ -191,11 +191,11 @@ export const stillExists = ({ path }: Generation): Promise<boolean> =>
 const SUM_LINE = /^([0-9a-f]{64}) {2}([^\0\n\r]+)$/;
 
 /** The text of SHA256SUMS for files and their hashes. */
-export const writeSums = (sums: ReadonlyMap<string, string>): string =>
+export const formatChecksums = (sums: ReadonlyMap<string, string>): string =>
   [...sums].map(([path, sha256]) => `${sha256}  ${path}\n`).join("");
 
 /** Hashes by path. @throws Error for a text that is not such a list */
-export function readSums(text: string): Map<string, string> {
+export function parseChecksums(text: string): Map<string, string> {
   const lines = text.split("\n");
   if (lines.pop() !== "") throw new Error("its last line is cut off");
   const sums = new Map<string, string>();
@@ -240,7 +240,7 @@ export async function writeBlobList(path: string, names: Iterable<string>): Prom
     }
     await handle.writeFile(text);
     await handle.sync();
-    giveToOwner(handle.fd, path);
+    giveFileToFolderOwner(handle.fd, path);
     return count;
   } finally {
     await handle.close();
@@ -280,7 +280,7 @@ export interface Named {
 }
 
 /** Merges ordered lists into one, each name once. */
-export function* mergeNames(lists: readonly Iterable<string>[]): Generator<Named> {
+export function* mergeSortedNames(lists: readonly Iterable<string>[]): Generator<Named> {
   const readers = lists.map((list) => list[Symbol.iterator]());
   try {
     const heads = readers.map((reader) => reader.next());
@@ -323,7 +323,12 @@ export const writeBackupState = (data: string, state: BackupState): Promise<void
   writeText(join(data, STATE_FILE), `${JSON.stringify(state)}\n`);
 
 /** Records that a backup failed at `now` (epoch ms). Returns the new state. */
-export async function recordFailure(data: string, folder: string, error: unknown, now: number): Promise<BackupState> {
+export async function recordBackupFailure(
+  data: string,
+  folder: string,
+  error: unknown,
+  now: number,
+): Promise<BackupState> {
   const state = await readBackupState(data);
   const reason = error instanceof Error ? error.message : String(error);
   const lastFailure = { at: now, folder, error: reason, told: state.lastFailure?.told ?? false };

@@ -11,7 +11,7 @@ import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { requireMarkedPlace } from "../store/blob-mark.ts";
 import { blobPath } from "../store/blobs.ts";
 import { openS3Blobs } from "../store/s3-blobs.ts";
-import { isDamage, unlessDamaged } from "../store/sound.ts";
+import { ignoreDamagedBlob, isDamagedBlobError } from "../store/sound.ts";
 import { BLOBS } from "./backup-layout.ts";
 import { findFileSize, makeFolder } from "./durable-files.ts";
 
@@ -36,7 +36,8 @@ export function openBlobSource(
     } catch (caught) {
       const error = caught as NodeJS.ErrnoException;
       // What fails at writing is the backup's disk.
-      if (isMissing(error) || (isDamage(error) && (error.syscall === "read" || error.path === path))) return undefined;
+      if (isMissing(error) || (isDamagedBlobError(error) && (error.syscall === "read" || error.path === path)))
+        return undefined;
       throw error;
     }
   }
@@ -61,7 +62,7 @@ export function openBlobSource(
       const path = join(cache, `.backup-${name}`);
       try {
         // Perhaps it was moved from S3 to a file meanwhile.
-        if (!(await s3.get(name, path).catch(unlessDamaged))) return await attempt(local(name), copy, isSound);
+        if (!(await s3.get(name, path).catch(ignoreDamagedBlob))) return await attempt(local(name), copy, isSound);
         return await attempt(path, copy, isSound);
       } finally {
         await unlink(path).catch(() => {});

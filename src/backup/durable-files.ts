@@ -8,7 +8,7 @@ import { constants } from "node:fs";
 import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { isMissing, syncFolder } from "../base/files.ts";
-import { giveToOwner, refuseLinks, requireUnlinked } from "../store/ownership.ts";
+import { giveFileToFolderOwner, refuseForeignLinks, requireUnlinked } from "../store/ownership.ts";
 
 const PIECE_BYTES = 1024 * 1024;
 /** Suffix of files being written. After a crash they may be removed. */
@@ -24,7 +24,7 @@ export interface Hashed {
 const FULL = new Set(["ENOSPC", "EDQUOT", "SQLITE_FULL"]);
 
 /** True for the error that a disk is full. */
-export const isFull = (error: unknown): boolean => FULL.has((error as NodeJS.ErrnoException)?.code ?? "");
+export const isDiskFullError = (error: unknown): boolean => FULL.has((error as NodeJS.ErrnoException)?.code ?? "");
 
 /** Size of a file in bytes; undefined for a missing one. */
 export const findFileSize = (path: string): Promise<number | undefined> =>
@@ -60,7 +60,7 @@ export async function makeFolder(path: string): Promise<void> {
   const handle = await open(path, constants.O_RDONLY | constants.O_DIRECTORY);
   try {
     requireUnlinked(handle.fd, path);
-    if (made) giveToOwner(handle.fd, path);
+    if (made) giveFileToFolderOwner(handle.fd, path);
   } finally {
     await handle.close();
   }
@@ -75,7 +75,7 @@ export async function makeFolders(root: string, path: string): Promise<void> {
 
 /** Makes the entries of a folder, and of the folders in it, survive a power cut. */
 export async function syncTree(path: string): Promise<void> {
-  for (const name of await namesIn(path)) await syncFolder(join(path, name));
+  for (const name of await listFolderNames(path)) await syncFolder(join(path, name));
   await syncFolder(path);
 }
 
@@ -85,15 +85,15 @@ export async function syncFile(path: string): Promise<void> {
   try {
     requireUnlinked(handle.fd, path);
     await handle.sync();
-    giveToOwner(handle.fd, path);
+    giveFileToFolderOwner(handle.fd, path);
   } finally {
     await handle.close();
   }
 }
 
 /** Names in a folder, in order; none when it does not exist. */
-export async function namesIn(folder: string): Promise<string[]> {
-  refuseLinks(folder);
+export async function listFolderNames(folder: string): Promise<string[]> {
+  refuseForeignLinks(folder);
   try {
     return (await readdir(folder)).sort();
   } catch (error) {
@@ -126,7 +126,7 @@ export async function filesBelow(folder: string, skip: (path: string) => boolean
 const LARGEST_TEXT = 64 * 1024 * 1024;
 
 /** The text of a small file. @throws Error for a large one, and for what is no plain file; errors of the file system */
-export async function readSmall(path: string): Promise<string> {
+export async function readSmallFile(path: string): Promise<string> {
   const pieces: Uint8Array[] = [];
   let size = 0;
   for await (const piece of readFilePieces(path)) {
@@ -196,7 +196,7 @@ async function writeFileWhole<T>(
     const result = await write(handle);
     await handle.sync();
     if (isGood(result)) {
-      giveToOwner(handle.fd, unfinished);
+      giveFileToFolderOwner(handle.fd, unfinished);
       await rename(unfinished, path);
       renamed = true;
     }
@@ -229,7 +229,7 @@ export interface Changed {
 }
 
 /** Copies a file like copyFile, but writes what `change` makes of its bytes. The copy appears only if it `isGood`. */
-export const copyChanged = (
+export const copyFileChanged = (
   from: string,
   to: string,
   change: (bytes: ReadableStream<Uint8Array>) => Promise<ReadableStream<Uint8Array>>,
@@ -271,7 +271,7 @@ export const writeBytes = (path: string, bytes: Uint8Array): Promise<void> =>
 const CONCURRENCY = 8;
 
 /** Does `work` for each item, CONCURRENCY at once. When one throws, the others under way end first. */
-export async function sideBySide<T>(items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
+export async function runConcurrently<T>(items: Iterable<T>, work: (item: T) => Promise<void>): Promise<void> {
   const left = items[Symbol.iterator]();
   let failed = false;
   async function runSome(): Promise<void> {

@@ -25,17 +25,17 @@ import {
   BLOBS,
   CONTENTS,
   DATABASE,
-  damaged,
+  damagedBackupError,
   FILES,
   type Generation,
   isBackedUp,
   isPathBelow,
   listGenerations,
-  mergeNames,
+  mergeSortedNames,
   NAMES,
+  parseChecksums,
   readBlobList,
   readManifest,
-  readSums,
   SUMS,
   writeBlobList,
 } from "./backup-layout.ts";
@@ -44,11 +44,11 @@ import {
   type Changed,
   checkFileState,
   hashFile,
-  isFull,
+  isDiskFullError,
   makeFolder,
   makeFolders,
-  readSmall,
-  sideBySide,
+  readSmallFile,
+  runConcurrently,
   syncFile,
   syncTree,
   writeText,
@@ -172,7 +172,7 @@ interface Request {
 }
 
 /** @throws errors of the file system and SQLite */
-export async function encryptContent(request: Request): Promise<WrittenContent> {
+export async function encryptBackupContent(request: Request): Promise<WrittenContent> {
   const { data, unfinished, recipients, runtime } = request;
   const sums = new Map<string, string>();
   async function put(from: string, path: string): Promise<number> {
@@ -232,7 +232,7 @@ async function encryptBlobs(
   const names = createNames(join(unfinished, NAMES));
   let blobs: number;
   try {
-    await sideBySide(snapshot.blobs(), async (blob) => {
+    await runConcurrently(snapshot.blobs(), async (blob) => {
       const name = hashBlobName(key, blob);
       const found = known?.find(name);
       const state = found === undefined ? "missing" : await stateOfStored(found);
@@ -275,7 +275,7 @@ async function encryptBlobs(
 async function lastNames(folder: string, recipients: readonly string[]) {
   for (const { path } of (await listGenerations(folder)).reverse()) {
     try {
-      const sums = readSums(await readSmall(join(path, SUMS)));
+      const sums = parseChecksums(await readSmallFile(join(path, SUMS)));
       const manifest = await readManifest(path, "it");
       if (manifest.recipients?.join() !== recipients.join()) continue;
       if ((await hashFile(join(path, NAMES))).sha256 === sums.get(NAMES)) return openNames(join(path, NAMES));
@@ -303,16 +303,16 @@ async function decryptSound(
   isGood: (changed: Changed) => boolean,
 ): Promise<void> {
   const changed = await identities.decryptFile(from, to, isGood).catch((error) => {
-    throw isFull(error) ? error : damaged(from, error);
+    throw isDiskFullError(error) ? error : damagedBackupError(from, error);
   });
-  if (!isGood(changed)) throw damaged(from);
+  if (!isGood(changed)) throw damagedBackupError(from);
 }
 
 /**
  * Restores the content into an empty data folder. Returns the blobs that the generation lacks.
  * @throws AppError conflict for a damaged one; errors of the file system
  */
-export async function decryptContent({
+export async function decryptBackupContent({
   folder,
   data,
   generation,
@@ -336,9 +336,9 @@ export async function decryptContent({
     take(join(path, file), to, ({ read }) => read.sha256 === sums.get(file));
 
   const namesFile = join(path, NAMES);
-  if ((await hashFile(namesFile)).sha256 !== sums.get(NAMES)) throw damaged(namesFile);
+  if ((await hashFile(namesFile)).sha256 !== sums.get(NAMES)) throw damagedBackupError(namesFile);
   const { key, files } = await readContents(generation, identities).catch((error) => {
-    throw damaged(join(path, CONTENTS), error);
+    throw damagedBackupError(join(path, CONTENTS), error);
   });
   await takeFile(`${DATABASE}${AGE}`, join(data, DATABASE));
   for (const [n, file] of files.entries()) {
@@ -355,12 +355,12 @@ export async function decryptContent({
   const snapshot = openSnapshot(join(data, DATABASE));
   const names = openNames(namesFile);
   try {
-    if (snapshot.check().length > 0) throw damaged(`the database of ${id}`);
-    await sideBySide(snapshot.blobs(), async (blob) => {
+    if (snapshot.check().length > 0) throw damagedBackupError(`the database of ${id}`);
+    await runConcurrently(snapshot.blobs(), async (blob) => {
       const name = hashBlobName(key, blob);
       const found = names.find(name);
       if (found === undefined) {
-        if (!lacking.has(name)) throw damaged(`the list of files of ${id}`);
+        if (!lacking.has(name)) throw damagedBackupError(`the list of files of ${id}`);
         lost.push(blob);
         return;
       }
@@ -380,7 +380,7 @@ export async function decryptContent({
  * Decrypts one of the data folder's files to `to`. Returns false if the generation has none of that path.
  * @throws AppError conflict for a damaged one
  */
-export async function decryptOneFile(
+export async function decryptBackupFile(
   generation: Generation,
   sums: ReadonlyMap<string, string>,
   identities: Identities,
@@ -388,7 +388,7 @@ export async function decryptOneFile(
 ): Promise<boolean> {
   const contents = join(generation.path, CONTENTS);
   const { files } = await readContents(generation, identities).catch((error) => {
-    throw damaged(contents, error);
+    throw damagedBackupError(contents, error);
   });
   if (!files.includes(path)) return false;
   const name = `${FILES}/${files.indexOf(path)}${AGE}`;
@@ -400,7 +400,7 @@ export async function decryptOneFile(
  * Checks what is only known of a generation whose files have their hashes: that its names fit its list of blobs, and,
  * with `identities`, the database and its names. `tell` gets each problem.
  */
-export async function checkEncrypted(
+export async function checkEncryptedBackup(
   generation: Generation,
   lacking: ReadonlySet<string>,
   identities: Identities | undefined,
@@ -409,7 +409,7 @@ export async function checkEncrypted(
   const { path } = generation;
   const names = openNames(join(path, NAMES));
   try {
-    for (const { name, of } of mergeNames([names.stored(), readBlobList(join(path, BLOB_LIST))])) {
+    for (const { name, of } of mergeSortedNames([names.stored(), readBlobList(join(path, BLOB_LIST))])) {
       if (of.length === 1) tell(BLOB_LIST, `and ${NAMES} disagree about ${name}`);
     }
     if (identities === undefined) return;

@@ -48,7 +48,7 @@ const OWN_MACHINE: readonly [name: string, value: RegExp, why: string][] = [
 ];
 
 /** Reads the file's text as it was in a backup. Undefined where there is none. */
-export function takeOver(text: string | undefined): TakenOver {
+export function readSavedEnvironment(text: string | undefined): TakenOver {
   const environment: Record<string, string> = {};
   const left: TakenOver["left"] = [];
   for (const [name, value] of Object.entries(readObject(text))) {

@@ -16,7 +16,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { toIsoTime } from "../base/time.ts";
 import type { S3Location } from "../net/s3.ts";
 import { blobPath } from "../store/blobs.ts";
-import { claimBlobs, tryClaim } from "../store/claim.ts";
+import { claimBlobs, tryLockFile } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
 import { measureDatabase, openSnapshot, takeSnapshot } from "../store/snapshot.ts";
 import { listBackupRecipients } from "./age.ts";
@@ -27,27 +27,27 @@ import {
   DATABASE,
   FILES,
   FORMAT,
+  formatChecksums,
   GENERATIONS,
   type Generation,
   generationId,
   generationTime,
   isBackedUp,
-  isFolderOfKind,
+  isFolderMarkedAs,
   LOCK,
   listGenerations,
   MANIFEST,
   MARKER,
   type Manifest,
   markerText,
-  mergeNames,
+  mergeSortedNames,
   PLAIN_FORMAT,
+  parseChecksums,
   readBlobList,
-  readSums,
-  recordFailure,
+  recordBackupFailure,
   SUMS,
   writeBackupState,
   writeBlobList,
-  writeSums,
 } from "./backup-layout.ts";
 import { type BlobSource, openBlobSource } from "./blob-source.ts";
 import {
@@ -55,17 +55,17 @@ import {
   copyFile,
   filesBelow,
   hashFile,
-  isFull,
+  isDiskFullError,
+  listFolderNames,
   makeFolder,
   makeFolders,
-  namesIn,
-  readSmall,
-  sideBySide,
+  readSmallFile,
+  runConcurrently,
   syncFile,
   syncTree,
   writeText,
 } from "./durable-files.ts";
-import { encryptContent, type WrittenContent } from "./encrypted.ts";
+import { encryptBackupContent, type WrittenContent } from "./encrypted.ts";
 
 export interface BackupRequest {
   /** The data folder. */
@@ -108,14 +108,14 @@ const SPARE = 1.1;
 export async function makeBackup(request: BackupRequest): Promise<Made> {
   const { data, folder, runtime } = request;
   try {
-    await prepareFolder(data, folder);
-    const releaseFolder = await patiently(() => tryClaim(join(folder, LOCK)), `into ${folder}`, runtime);
+    await prepareBackupFolder(data, folder);
+    const releaseFolder = await waitForClaim(() => tryLockFile(join(folder, LOCK)), `into ${folder}`, runtime);
     try {
-      const releaseBlobs = await patiently(() => claimBlobs(data), `of ${data}`, runtime);
+      const releaseBlobs = await waitForClaim(() => claimBlobs(data), `of ${data}`, runtime);
       try {
         const made = await makeGeneration(request);
-        const removed = await keepNewest(folder, request.keep, request.runtime.now());
-        await sweepPool(folder);
+        const removed = await keepNewestGenerations(folder, request.keep, request.runtime.now());
+        await sweepBackupBlobs(folder);
         // The backup is good even if the data disk is full.
         await writeBackupState(data, { lastGood: { at: runtime.now(), folder, generation: made.id } }).catch(() => {});
         return { ...made, removed };
@@ -126,14 +126,14 @@ export async function makeBackup(request: BackupRequest): Promise<Made> {
       releaseFolder();
     }
   } catch (error) {
-    const failure = isFull(error) ? fullDisk(folder, error) : error;
-    await recordFailure(data, folder, failure, runtime.now()).catch(() => {});
+    const failure = isDiskFullError(error) ? fullDisk(folder, error) : error;
+    await recordBackupFailure(data, folder, failure, runtime.now()).catch(() => {});
     throw failure;
   }
 }
 
 /** Waits for another backup, or a sweep of blobs, to end. @throws AppError conflict when it does not in time */
-export async function patiently(
+export async function waitForClaim(
   claim: () => (() => void) | undefined,
   what: string,
   runtime: BackupRequest["runtime"],
@@ -150,7 +150,7 @@ const fullDisk = (folder: string, cause: unknown): AppError =>
   new AppError("insufficient_storage", `the disk of ${folder} is full; the former backups are as they were`, { cause });
 
 /** @throws AppError when the folder cannot be one for backups of that data folder */
-export async function prepareFolder(data: string, folder: string, kind = BACKUP): Promise<void> {
+export async function prepareBackupFolder(data: string, folder: string, kind = BACKUP): Promise<void> {
   const real = (path: string): string => {
     try {
       return realpathSync(path);
@@ -173,8 +173,10 @@ export async function prepareFolder(data: string, folder: string, kind = BACKUP)
     );
   }
   await makeFolder(folder);
-  if (!(await isFolderOfKind(kind, folder))) {
-    const others = (await namesIn(folder)).filter((name) => name !== "lost+found" && !name.startsWith(kind.marker));
+  if (!(await isFolderMarkedAs(kind, folder))) {
+    const others = (await listFolderNames(folder)).filter(
+      (name) => name !== "lost+found" && !name.startsWith(kind.marker),
+    );
     if (others.length > 0) {
       throw new AppError("conflict", `${folder} has other files in it: give an empty folder, or a ${kind.name}`);
     }
@@ -187,13 +189,13 @@ export async function prepareFolder(data: string, folder: string, kind = BACKUP)
 /** Marks the folder as one that programs of an older format do not know. */
 async function raiseFormat(folder: string, format: number): Promise<void> {
   const marker = join(folder, MARKER);
-  if ((await readSmall(marker)) < markerText(format)) await writeText(marker, markerText(format));
+  if ((await readSmallFile(marker)) < markerText(format)) await writeText(marker, markerText(format));
 }
 
 /** Removes what an interrupted backup left first, and its own files when it fails, to free room. */
 async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "removed">> {
   const { data, folder } = request;
-  await sweepUnfinished(folder);
+  await sweepUnfinishedGenerations(folder);
   const createdAt = request.runtime.now();
   const id = generationId(createdAt);
   const parent = join(folder, GENERATIONS);
@@ -216,7 +218,7 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
     const { reread = false, runtime } = request;
     const source = openBlobSource(data, request.blobs, runtime);
     const content = isEncrypted
-      ? await encryptContent({ data, source, folder, unfinished, recipients, files, reread, runtime })
+      ? await encryptBackupContent({ data, source, folder, unfinished, recipients, files, reread, runtime })
       : await copyContent({ data, source, folder, unfinished, files, reread });
     const { sums, copied, copiedBytes, mended, ...described } = content;
     const manifest: Manifest = {
@@ -229,13 +231,13 @@ async function makeGeneration(request: BackupRequest): Promise<Omit<Made, "remov
     };
     await writeText(join(unfinished, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
     sums.set(MANIFEST, (await hashFile(join(unfinished, MANIFEST))).sha256);
-    await writeText(join(unfinished, SUMS), writeSums(sums));
+    await writeText(join(unfinished, SUMS), formatChecksums(sums));
     await rename(unfinished, join(parent, id));
     await syncFolder(parent);
     return { id, folder, ...manifest, copied, copiedBytes, mended };
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true }).catch(() => {});
-    await sweepPool(folder).catch(() => {});
+    await sweepBackupBlobs(folder).catch(() => {});
     throw error;
   }
 }
@@ -300,7 +302,7 @@ async function copyBlobs({
     const copies = { copied: 0, copiedBytes: 0, mended: 0 };
     const lacking = new Set<string>();
     const to = join(folder, BLOBS);
-    await sideBySide(snapshot.blobs(), async (name) => {
+    await runConcurrently(snapshot.blobs(), async (name) => {
       const target = blobPath(to, name);
       const state = await checkFileState(target, { sha256: name, size: await source.size(name) }, reread);
       if (state === "whole") return;
@@ -359,7 +361,7 @@ async function copyFiles(data: string, files: readonly string[], unfinished: str
  * Removes the oldest generations beyond the newest `keep`. Returns their ids. A generation from the future (`now`:
  * epoch ms) was made while the clock was ahead; it counts as the oldest, so that the one made just now stays.
  */
-export async function keepNewest(
+export async function keepNewestGenerations(
   folder: string,
   keep: number | undefined,
   now: number,
@@ -382,26 +384,26 @@ export async function keepNewest(
 }
 
 /** Removes unfinished generations, which an interrupted backup was making or removing. */
-export async function sweepUnfinished(folder: string): Promise<void> {
+export async function sweepUnfinishedGenerations(folder: string): Promise<void> {
   const parent = join(folder, GENERATIONS);
-  for (const name of await namesIn(parent)) {
+  for (const name of await listFolderNames(parent)) {
     if (name.startsWith(".")) await rm(join(parent, name), { recursive: true });
   }
 }
 
 /** Removes blobs that no finished generation names. Returns their number; 0 while some list cannot be trusted. */
-export async function sweepPool(folder: string, kind = BACKUP): Promise<number> {
+export async function sweepBackupBlobs(folder: string, kind = BACKUP): Promise<number> {
   const generations = await listGenerations(folder, kind);
   if (!(await Promise.all(generations.map(hasItsList))).every(Boolean)) return 0;
-  const named = mergeNames(generations.map(({ path }) => readBlobList(join(path, BLOB_LIST))));
+  const named = mergeSortedNames(generations.map(({ path }) => readBlobList(join(path, BLOB_LIST))));
   try {
     let next = named.next();
     let removed = 0;
     const pool = join(folder, BLOBS);
-    for (const shard of await namesIn(pool)) {
+    for (const shard of await listFolderNames(pool)) {
       const wanted = new Set<string>();
       for (; !next.done && next.value.name.slice(0, 2) <= shard; next = named.next()) wanted.add(next.value.name);
-      for (const entry of await namesIn(join(pool, shard))) {
+      for (const entry of await listFolderNames(join(pool, shard))) {
         if (wanted.has(shard + entry)) continue;
         await unlink(join(pool, shard, entry));
         removed++;
@@ -415,7 +417,7 @@ export async function sweepPool(folder: string, kind = BACKUP): Promise<number> 
 
 async function hasItsList({ path }: Generation): Promise<boolean> {
   try {
-    const sums = readSums(await readSmall(join(path, SUMS)));
+    const sums = parseChecksums(await readSmallFile(join(path, SUMS)));
     return (await hashFile(join(path, BLOB_LIST))).sha256 === sums.get(BLOB_LIST);
   } catch {
     return false;

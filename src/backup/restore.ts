@@ -15,10 +15,10 @@ import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { unschedule } from "../mailbox/changing/drafts.ts";
-import { unapprove } from "../mailbox/changing/holds.ts";
+import { unscheduleAllDrafts } from "../mailbox/changing/drafts.ts";
+import { unapproveAllHolds } from "../mailbox/changing/holds.ts";
 import { renewUidValidity } from "../mailbox/imap/uids.ts";
-import { holdWaiting } from "../outbound/queue.ts";
+import { holdWaitingEntries } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
 import { claimFolder } from "../store/claim.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
@@ -30,31 +30,31 @@ import {
   BLOB_LIST,
   BLOBS,
   DATABASE,
-  damaged,
+  damagedBackupError,
   FILES,
   findGeneration,
   type Generation,
   isBackedUp,
   MANIFEST,
   type Manifest,
-  mergeNames,
+  mergeSortedNames,
+  parseChecksums,
   readBlobList,
   readManifest,
-  readSums,
   SUMS,
 } from "./backup-layout.ts";
 import {
   copyFile,
   hashFile,
-  isFull,
+  isDiskFullError,
+  listFolderNames,
   makeFolder,
   makeFolders,
-  namesIn,
-  readSmall,
-  sideBySide,
+  readSmallFile,
+  runConcurrently,
   syncTree,
 } from "./durable-files.ts";
-import { decryptContent, decryptOneFile } from "./encrypted.ts";
+import { decryptBackupContent, decryptBackupFile } from "./encrypted.ts";
 
 export interface RestoreRequest {
   /** The backup folder. */
@@ -109,7 +109,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
     try {
       const missing = new Set(manifest.lacking);
       const lacking = identities
-        ? await decryptContent({ folder, data, generation, sums, lacking: missing, identities })
+        ? await decryptBackupContent({ folder, data, generation, sums, lacking: missing, identities })
         : await copyContent(request, generation, sums, missing);
       requireSchema(generation, manifest, data);
       request.becomeOwner();
@@ -131,7 +131,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
       };
     } catch (error) {
       await clear(data);
-      throw isFull(error)
+      throw isDiskFullError(error)
         ? new AppError("insufficient_storage", `the disk of ${data} is full: nothing was restored`, { cause: error })
         : error;
     }
@@ -143,7 +143,7 @@ export async function restoreBackup(request: RestoreRequest): Promise<Restored> 
 /** @throws AppError conflict for a generation that is newer than this program, or damaged */
 async function readGeneration({ path, id }: Generation): Promise<{ manifest: Manifest; sums: Map<string, string> }> {
   try {
-    const sums = readSums(await readSmall(join(path, SUMS)));
+    const sums = parseChecksums(await readSmallFile(join(path, SUMS)));
     for (const file of [MANIFEST, BLOB_LIST]) {
       if ((await hashFile(join(path, file))).sha256 !== sums.get(file)) throw new Error(`${file} has another checksum`);
     }
@@ -157,7 +157,7 @@ async function readGeneration({ path, id }: Generation): Promise<{ manifest: Man
     return { manifest, sums };
   } catch (error) {
     if (error instanceof AppError) throw error;
-    throw damaged(`generation ${id}`, error);
+    throw damagedBackupError(`generation ${id}`, error);
   }
 }
 
@@ -165,7 +165,7 @@ async function readGeneration({ path, id }: Generation): Promise<{ manifest: Man
  * Text of a small file of the data folder that is backed up; undefined if the generation has none of that path.
  * @throws AppError as restoreBackup
  */
-export async function readBackedUp(
+export async function readBackedUpFile(
   { folder, generation: id, identities: given }: Pick<RestoreRequest, "folder" | "generation" | "identities">,
   path: string,
 ): Promise<{ text: string | undefined; manifest: Manifest }> {
@@ -175,17 +175,17 @@ export async function readBackedUp(
   if (!identities) {
     const [file, sha256] = [join(generation.path, FILES, path), sums.get(`${FILES}/${path}`)];
     if (sha256 === undefined) return { text: undefined, manifest };
-    const text = await readSmall(file).catch((error) => {
-      throw damaged(file, error);
+    const text = await readSmallFile(file).catch((error) => {
+      throw damagedBackupError(file, error);
     });
-    if (new Bun.CryptoHasher("sha256").update(text).digest("hex") !== sha256) throw damaged(file);
+    if (new Bun.CryptoHasher("sha256").update(text).digest("hex") !== sha256) throw damagedBackupError(file);
     return { text, manifest };
   }
   const place = await mkdtemp(join(tmpdir(), "mailroom-restore-"));
   try {
     const to = join(place, basename(path));
-    const found = await decryptOneFile(generation, sums, identities, { path, to });
-    return { text: found ? await readSmall(to) : undefined, manifest };
+    const found = await decryptBackupFile(generation, sums, identities, { path, to });
+    return { text: found ? await readSmallFile(to) : undefined, manifest };
   } finally {
     await rm(place, { recursive: true, force: true });
   }
@@ -207,7 +207,7 @@ function requireIdentities(
 
 /** Puts the marker into a folder that is empty or has an interrupted restore. @throws AppError conflict */
 async function claimEmpty(data: string): Promise<void> {
-  const others = (await namesIn(data)).filter((name) => !LOCKS.test(name) && name !== "lost+found");
+  const others = (await listFolderNames(data)).filter((name) => !LOCKS.test(name) && name !== "lost+found");
   if (others.includes(RESTORING)) await clear(data);
   else if (others.length > 0) {
     throw new AppError("conflict", `the data folder ${data} is not empty (${others[0]}): restore into an empty one`);
@@ -220,7 +220,7 @@ async function claimEmpty(data: string): Promise<void> {
 
 /** Empties the folder, the marker last. */
 async function clear(data: string): Promise<void> {
-  for (const name of await namesIn(data)) {
+  for (const name of await listFolderNames(data)) {
     if (LOCKS.test(name) || name === RESTORING || name === "lost+found") continue;
     // SQLite may remove its own files meanwhile.
     await rm(join(data, name), { recursive: true, force: true });
@@ -240,9 +240,9 @@ async function copyContent(
   /** @throws AppError for bytes that differ from the backup's checksums */
   async function copySound(from: string, to: string, expected: string): Promise<void> {
     const copied = await copyFile(from, to, expected).catch((error) => {
-      throw isMissing(error) ? damaged(from, error) : error;
+      throw isMissing(error) ? damagedBackupError(from, error) : error;
     });
-    if (copied.sha256 !== expected) throw damaged(from);
+    if (copied.sha256 !== expected) throw damagedBackupError(from);
   }
 
   const list = join(path, BLOB_LIST);
@@ -258,12 +258,12 @@ async function copyContent(
   }
   const pool = join(data, BLOBS);
   await makeFolder(pool);
-  await sideBySide(readBlobList(list), async (name) => {
+  await runConcurrently(readBlobList(list), async (name) => {
     const target = blobPath(pool, name);
     await makeFolder(dirname(target));
     await copySound(blobPath(join(folder, BLOBS), name), target, name);
   }).catch((error) => {
-    throw (error as NodeJS.ErrnoException).code === undefined ? damaged(list, error) : error;
+    throw (error as NodeJS.ErrnoException).code === undefined ? damagedBackupError(list, error) : error;
   });
   await syncTree(pool);
   checkDatabase(generation, data, lacking);
@@ -274,9 +274,9 @@ async function copyContent(
 function checkDatabase({ id, path }: Generation, data: string, lacking: ReadonlySet<string>): void {
   const snapshot = openSnapshot(join(data, DATABASE));
   try {
-    if (snapshot.check().length > 0) throw damaged(`the database of ${id}`);
-    for (const { name, of } of mergeNames([snapshot.blobs(), readBlobList(join(path, BLOB_LIST))])) {
-      if (of[0] === 0 && of.length === 1 && !lacking.has(name)) throw damaged(`the list of files of ${id}`);
+    if (snapshot.check().length > 0) throw damagedBackupError(`the database of ${id}`);
+    for (const { name, of } of mergeSortedNames([snapshot.blobs(), readBlobList(join(path, BLOB_LIST))])) {
+      if (of[0] === 0 && of.length === 1 && !lacking.has(name)) throw damagedBackupError(`the list of files of ${id}`);
     }
   } finally {
     snapshot.close();
@@ -285,7 +285,7 @@ function checkDatabase({ id, path }: Generation, data: string, lacking: Readonly
 
 /** @throws AppError for a database of another schema than the manifest says */
 function requireSchema({ id }: Generation, { schema }: Manifest, data: string): void {
-  if (measureDatabase(data).schema !== schema) throw damaged(`the database of ${id}`);
+  if (measureDatabase(data).schema !== schema) throw damagedBackupError(`the database of ${id}`);
 }
 
 /**
@@ -302,8 +302,8 @@ function openRestored(request: RestoreRequest): Pick<Restored, "held" | "unsched
     if (sendQueue) return { held: 0, unscheduled: 0, reset };
     return store.transact((tx) => ({
       reset,
-      held: holdWaiting(tx, HELD),
-      unscheduled: unschedule(tx, UNSCHEDULED) + unapprove(tx, UNSCHEDULED, runtime.now()),
+      held: holdWaitingEntries(tx, HELD),
+      unscheduled: unscheduleAllDrafts(tx, UNSCHEDULED) + unapproveAllHolds(tx, UNSCHEDULED, runtime.now()),
     }));
   } finally {
     store.close();

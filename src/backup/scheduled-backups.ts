@@ -3,10 +3,16 @@
  * from the backup folder, so an emptied or changed folder gets a backup at once. When backups begin to fail, the admins
  * get one mail; another only after a success.
  */
-import { ownCommand } from "../base/child-process.ts";
+import { ownProgramCommand } from "../base/child-process.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
 import type { Core } from "../store/core.ts";
-import { type BackupState, generationTime, listGenerations, recordFailure, writeBackupState } from "./backup-layout.ts";
+import {
+  type BackupState,
+  generationTime,
+  listGenerations,
+  recordBackupFailure,
+  writeBackupState,
+} from "./backup-layout.ts";
 
 const HOUR_MS = 3_600_000;
 /** How soon a changed setting takes effect. */
@@ -70,7 +76,7 @@ export function createScheduledBackups(
 
   /** Records the failure, and mails the admins unless they know. */
   async function fail(folder: string, error: unknown, now: number): Promise<void> {
-    const { lastGood, lastFailure } = await recordFailure(data, folder, error, now);
+    const { lastGood, lastFailure } = await recordBackupFailure(data, folder, error, now);
     const workspaceId = operators();
     if (lastFailure === undefined || lastFailure.told || workspaceId === undefined) return;
     const text = describe(lastGood, folder, lastFailure.error);
@@ -122,7 +128,7 @@ export type StartBackup = (request: {
 const LONGEST_REASON = 2_000;
 
 const startBackup: StartBackup = ({ data, hostname, folder, keep, environment }) => {
-  const child = Bun.spawn([...ownCommand(), "backup", folder, "--keep", String(keep), "--json"], {
+  const child = Bun.spawn([...ownProgramCommand(), "backup", folder, "--keep", String(keep), "--json"], {
     env: { ...environment, MAILROOM_DATA: data, MAILROOM_HOSTNAME: hostname },
     stdio: ["ignore", "ignore", "pipe"],
   });

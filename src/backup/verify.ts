@@ -16,19 +16,19 @@ import {
   DATABASE,
   GENERATIONS,
   type Generation,
+  isGenerationPresent,
   listGenerations,
   MANIFEST,
   type Manifest,
-  mergeNames,
+  mergeSortedNames,
   type Named,
+  parseChecksums,
   readBlobList,
   readManifest,
-  readSums,
   SUMS,
-  stillExists,
 } from "./backup-layout.ts";
-import { filesBelow, hashFile, readSmall, sideBySide } from "./durable-files.ts";
-import { checkEncrypted } from "./encrypted.ts";
+import { filesBelow, hashFile, readSmallFile, runConcurrently } from "./durable-files.ts";
+import { checkEncryptedBackup } from "./encrypted.ts";
 
 /** A problem with a file, whose path is relative to the backup folder. */
 export interface Problem {
@@ -89,7 +89,7 @@ export async function verifyBackup(
       found.push({ file: `${GENERATIONS}/${generation.id}/${file}`, problem });
     });
     // A newer backup removed it meanwhile.
-    if (found.length > 0 && !(await stillExists(generation))) continue;
+    if (found.length > 0 && !(await isGenerationPresent(generation))) continue;
     for (const problem of found) report(problem);
     const { format: _, lacking: __, hostname: ___, ...described } = manifest ?? {};
     result.generations.push({ id: generation.id, ...described, ok: found.length === 0 });
@@ -112,7 +112,7 @@ async function checkGeneration(
   const { path } = generation;
   let sums: Map<string, string>;
   try {
-    sums = readSums(await readSmall(join(path, SUMS)));
+    sums = parseChecksums(await readSmallFile(join(path, SUMS)));
   } catch (error) {
     tell(SUMS, describeFileError(error));
     return undefined;
@@ -140,7 +140,9 @@ async function checkGeneration(
   if (manifest.recipients && [...sums.keys()].every((file) => sound.has(file))) {
     const opening = identities?.opens(manifest.recipients) ? identities : undefined;
     if (identities && !opening) tell(MANIFEST, "is encrypted for others than the identity given");
-    await checkEncrypted(generation, lacking, opening, tell).catch((error) => tell(CONTENTS, describeFileError(error)));
+    await checkEncryptedBackup(generation, lacking, opening, tell).catch((error) =>
+      tell(CONTENTS, describeFileError(error)),
+    );
   }
   return manifest;
 }
@@ -156,7 +158,7 @@ function checkDatabase(path: string, lacking: ReadonlySet<string>, hasList: bool
   try {
     for (const finding of snapshot.check()) tell(DATABASE, finding);
     if (!hasList) return;
-    for (const { name, of } of mergeNames([snapshot.blobs(), readBlobList(join(path, BLOB_LIST))])) {
+    for (const { name, of } of mergeSortedNames([snapshot.blobs(), readBlobList(join(path, BLOB_LIST))])) {
       if (of.length === 2 || lacking.has(name)) continue;
       tell(
         BLOB_LIST,
@@ -192,12 +194,12 @@ async function checkBlobs(
     const naming = new Set<string>();
     for (const i of of) {
       const generation = listed[i] as Generation;
-      if (await stillExists(generation)) naming.add(generation.id);
+      if (await isGenerationPresent(generation)) naming.add(generation.id);
     }
     if (naming.size > 0) tell({ file: `${BLOBS}/${name.slice(0, 2)}/${name.slice(2)}`, problem }, naming);
   }
 
-  await sideBySide(mergeNames(listed.map(({ path }) => readBlobList(join(path, BLOB_LIST)))), check);
+  await runConcurrently(mergeSortedNames(listed.map(({ path }) => readBlobList(join(path, BLOB_LIST)))), check);
 }
 
 function canRead(path: string): boolean {

@@ -20,7 +20,7 @@ const LONGEST_JSON = 4 * 1024 * 1024;
 /**
  * Writes a value of plain objects, lists, Uint8Arrays and Maps from text to text. Undefined fields of an object are left out.
  */
-export function encodeMessage(value: unknown): Buffer {
+export function encodeChildMessage(value: unknown): Buffer {
   const places: Place[] = [];
   const pieces: (Uint8Array | string)[] = [];
   const json = JSON.stringify([takeOut(value, [], places, pieces), places]);
@@ -75,7 +75,7 @@ function takeOut(value: unknown, keys: Place[0], places: Place[], pieces: (Uint8
 }
 
 /** Reads a whole message. The bytes in it are copies. @throws Error for anything else */
-export function decodeMessage(message: Uint8Array): unknown {
+export function decodeChildMessage(message: Uint8Array): unknown {
   const octets = joined([message]);
   if (octets.length < PREFIX_BYTES || octets.readUInt32LE(0) !== octets.length - 4) throw new Error("it is no message");
   const jsonBytes = octets.readUInt32LE(4);
@@ -123,7 +123,7 @@ function put(top: object, keys: Place[0], part: Uint8Array | string | Map<string
  * Cuts a stream into messages of at most `most` bytes. `heard` is called with each value. @throws Error, from the function that it
  * gives, for a longer message, before it is taken in, and for what is none
  */
-export function createMessageReader(most: number, heard: (value: unknown) => void): (chunk: Uint8Array) => void {
+export function createChildMessageReader(most: number, heard: (value: unknown) => void): (chunk: Uint8Array) => void {
   let chunks: Uint8Array[] = [];
   let size = 0;
   /** Bytes of the message that begins there, once that is known. */
@@ -143,7 +143,7 @@ export function createMessageReader(most: number, heard: (value: unknown) => voi
       size -= wanted;
       const message = all.subarray(0, wanted);
       wanted = 4;
-      heard(decodeMessage(message));
+      heard(decodeChildMessage(message));
     }
   };
 }
@@ -162,7 +162,7 @@ function joined(chunks: readonly Uint8Array[]): Buffer {
 const TO_PARENT = 3;
 let parent: Bun.FileSink | undefined;
 
-/** Gives the server a message that encodeMessage wrote. */
+/** Gives the server a message that encodeChildMessage wrote. */
 export function tellParent(message: Uint8Array): void {
   parent ??= Bun.file(TO_PARENT).writer();
   parent.write(message);
@@ -178,7 +178,7 @@ export function hearParent(heard: (value: unknown) => void): void {
 }
 
 async function listen(): Promise<void> {
-  const read = createMessageReader(Number.POSITIVE_INFINITY, (value) => {
+  const read = createChildMessageReader(Number.POSITIVE_INFINITY, (value) => {
     for (const heard of listeners) heard(value);
   });
   for await (const chunk of Bun.stdin.stream()) read(chunk);

@@ -18,10 +18,10 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { createMessageReader, encodeMessage } from "./child-messages.ts";
+import { createChildMessageReader, encodeChildMessage } from "./child-messages.ts";
 import { isMissing } from "./files.ts";
 import type { Log } from "./log.ts";
-import { atMost, pause } from "./pause.ts";
+import { awaitAtMost, pause } from "./pause.ts";
 import type { Runtime } from "./runtime.ts";
 
 export interface ChildProcess {
@@ -100,7 +100,7 @@ export function startChild(
   const exited = (async () => {
     const code = await child.exited;
     await releaseLifeline(child.stdin);
-    await atMost(runtime, LAST_WORDS_MS, allRead);
+    await awaitAtMost(runtime, LAST_WORDS_MS, allRead);
     const how = child.signalCode === null ? `exit ${code}` : child.signalCode;
     return lastWords === "" ? `it ended (${how})` : `it ended (${how}): ${lastWords}`;
   })();
@@ -137,7 +137,7 @@ const opensToChildren = (): boolean =>
  * The command that runs this program once more: the very program that runs now, also after an upgrade has put another one
  * at its path, unless the process has changed its user, or `changesUser`.
  */
-export function ownCommand({ changesUser = false } = {}): string[] {
+export function ownProgramCommand({ changesUser = false } = {}): string[] {
   const executable = !changesUser && opensToChildren() ? `/proc/${process.pid}/exe` : process.execPath;
   return EMBEDDED.test(import.meta.dir) ? [executable] : [executable, join(import.meta.dir, "../main.ts")];
 }
@@ -190,7 +190,7 @@ export function startMessagingChild(
     child.kill("SIGKILL");
   }
   void (async () => {
-    const read = createMessageReader(LONGEST_MESSAGE, (message) => {
+    const read = createChildMessageReader(LONGEST_MESSAGE, (message) => {
       hasSpoken = true;
       heard(message);
     });
@@ -209,10 +209,10 @@ export function startMessagingChild(
     const code = await child.exited;
     releaseDescriptor(child.stdio[3] as unknown as number);
     const how = child.signalCode ?? `exit ${code}`;
-    ended([how, fault, hasSpoken ? framesIn(lastWords) : printable(lastWords)].filter(Boolean).join(" "));
+    ended([how, fault, hasSpoken ? findStackFrames(lastWords) : printable(lastWords)].filter(Boolean).join(" "));
   })();
   return {
-    send: (message) => void sendTo(child.stdin, encodeMessage(message)),
+    send: (message) => void sendTo(child.stdin, encodeChildMessage(message)),
     kill: () => child.kill("SIGKILL"),
     memory: () => readProcessMemory(child.pid),
     processorTime: () => readProcessorTime(child.pid),
@@ -242,7 +242,8 @@ function releaseDescriptor(descriptor: number): void {
 export const printable = (text: string): string => text.replace(/[^!-~]+/g, " ").trim();
 
 /** The places in our own code that a child's last words, or a stack, name. Other words may quote what the child has read. */
-export const framesIn = (text: string): string => printable(text.match(/^ +at [ -~]{1,200}$/gm)?.join("\n") ?? "");
+export const findStackFrames = (text: string): string =>
+  printable(text.match(/^ +at [ -~]{1,200}$/gm)?.join("\n") ?? "");
 
 /** Bytes of a process's memory that belong to no file. */
 function readProcessMemory(pid: number): number | undefined {
@@ -302,7 +303,7 @@ const POLL_MS = 20;
  * Kills the processes that a killed server may have left: those of the same user with these successive arguments. Without
  * /proc, only the pipe protects. @throws Error if one does not end
  */
-export async function endLeftovers(
+export async function endLeftoverProcesses(
   name: string,
   args: readonly string[],
   { log, ...runtime }: Pick<Runtime, "now" | "setTimer"> & { log: Log },

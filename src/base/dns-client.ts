@@ -15,16 +15,16 @@ import { connect, isIP } from "node:net";
 import {
   type Answer,
   aliasTarget,
-  isAnswerTo,
+  formatDnsName,
+  isDnsAnswerTo,
   type RecordData,
   type RecordType,
-  readAnswer,
-  readData,
-  showName,
+  readDnsAnswer,
+  readDnsRecordData,
   TYPES,
   toWireName,
   type WireName,
-  writeQuery,
+  writeDnsQuery,
 } from "./dns-message.ts";
 
 export type { RecordData, RecordType, Tlsa } from "./dns-message.ts";
@@ -34,7 +34,7 @@ export interface DnsAnswer<T extends RecordType> {
   records: RecordData[T][];
   /** Says what is missing when there are no records: the name itself (NXDOMAIN), or records of this type. */
   absence: "name" | "type" | undefined;
-  /** The name that has the records: the one asked for, or the one its CNAME records lead to. Lower case, as showName gives it. */
+  /** The name that has the records: the one asked for, or the one its CNAME records lead to. Lower case, as formatDnsName gives it. */
   name: string;
   /** Seconds that the answer holds; undefined when an absence has no time. */
   ttl: number | undefined;
@@ -150,7 +150,7 @@ export function createDnsClient({
     const giveUp = () => {
       open.delete(giveUp);
       slow.delete(giveUp);
-      reject(failure("ETIMEOUT", `no DNS server answers for ${showName(name)}`));
+      reject(failure("ETIMEOUT", `no DNS server answers for ${formatDnsName(name)}`));
     };
     const limit = setTimeout(giveUp, mostMs);
 
@@ -212,19 +212,21 @@ export function createDnsClient({
     withEdns: boolean,
     signal: AbortSignal,
   ): Promise<Answer> {
-    const request = { name, octets: writeQuery(randomNumber(), name, type, withEdns) };
+    const request = { name, octets: writeDnsQuery(randomNumber(), name, type, withEdns) };
     let answer = await overUdp(request, server, signal);
     if (answer.truncated) answer = await overTcp(request, server, signal);
-    if (answer.truncated) throw failure("EBADRESP", `DNS cuts its answer for ${showName(name)} short over TCP, too`);
+    if (answer.truncated)
+      throw failure("EBADRESP", `DNS cuts its answer for ${formatDnsName(name)} short over TCP, too`);
     const { rcode } = answer;
     // RFC 6891 §7: this server does not know EDNS.
     if (withEdns && (rcode === FORMAT_ERROR || rcode === NOT_IMPLEMENTED)) {
       return exchange(server, { name, type }, false, signal);
     }
-    if (answer.refers) throw failure("EREFUSED", `DNS does not look up ${showName(name)}, which other servers know`);
+    if (answer.refers)
+      throw failure("EREFUSED", `DNS does not look up ${formatDnsName(name)}, which other servers know`);
     if (rcode === 0 || rcode === NAME_ERROR) return answer;
     const refusal = REFUSALS.get(rcode) ?? `RCODE${rcode}`;
-    throw failure(`E${refusal}`, `DNS answers ${refusal} for ${showName(name)}`);
+    throw failure(`E${refusal}`, `DNS answers ${refusal} for ${formatDnsName(name)}`);
   }
 
   async function ask<T extends RecordType>(text: string, type: T, all = ownServers()): Promise<DnsAnswer<T>> {
@@ -236,7 +238,7 @@ export function createDnsClient({
     for (let aliases = 0; ; ) {
       const asked: WireName = name;
       const leftMs = longestMs - (elapsed() - begun);
-      if (leftMs <= 0) throw failure("ETIMEOUT", `DNS has not answered for ${showName(name)} in time`);
+      if (leftMs <= 0) throw failure("ETIMEOUT", `DNS has not answered for ${formatDnsName(name)} in time`);
       const answer = await query(all, name, type, leftMs);
       authenticated &&= answer.authenticated;
       const aliasesIn = answer.records.filter((record) => record.type === TYPES.CNAME && type !== "CNAME");
@@ -254,9 +256,9 @@ export function createDnsClient({
       if (own.length === 0 && name !== asked && !isNoName && answer.absenceTtl === undefined) continue;
       const times = own.length > 0 ? own.map((record) => record.ttl) : [answer.absenceTtl];
       return {
-        records: own.map((record) => readWell(() => readData(answer, record, type))),
+        records: own.map((record) => readWell(() => readDnsRecordData(answer, record, type))),
         absence: own.length > 0 ? undefined : isNoName ? "name" : "type",
-        name: showName(name),
+        name: formatDnsName(name),
         ttl: times.reduce(
           (least, time) => (least === undefined || time === undefined ? undefined : Math.min(least, time)),
           ttl,
@@ -318,7 +320,7 @@ function overUdp({ name, octets }: Request, { host, port }: NameServer, signal: 
     socket.on("error", (error) => reject(unreachable(host, error)));
     socket.on("message", (message) => {
       // Another host may have forged it, and the right answer may still come.
-      if (isAnswerTo(message, octets, name)) resolveWith(message, resolve, reject);
+      if (isDnsAnswerTo(message, octets, name)) resolveWith(message, resolve, reject);
     });
     // A connected socket takes packets from that server only, and learns when nothing listens there. When there is no route, as
     // with IPv6 switched off, node gives the error to this callback, which its types do not show.
@@ -350,7 +352,7 @@ function overTcp({ name, octets }: Request, { host, port }: NameServer, signal: 
       if (end === Number.POSITIVE_INFINITY && size >= 2) end = 2 + Buffer.concat(chunks).readUInt16BE();
       if (size < end) return;
       const message = Buffer.concat(chunks).subarray(2, end);
-      if (isAnswerTo(message, octets, name)) resolveWith(message, resolve, reject);
+      if (isDnsAnswerTo(message, octets, name)) resolveWith(message, resolve, reject);
       else reject(failure("EBADRESP", `the DNS server ${host} answers another question`));
     });
   });
@@ -364,7 +366,7 @@ function endWith(signal: AbortSignal, reject: (error: Error) => void): void {
 
 function resolveWith(message: Buffer, resolve: (answer: Answer) => void, reject: (error: unknown) => void): void {
   try {
-    resolve(readWell(() => readAnswer(message)));
+    resolve(readWell(() => readDnsAnswer(message)));
   } catch (error) {
     reject(error);
   }

@@ -96,7 +96,7 @@ export function toWireName(text: string): WireName | undefined {
 }
 
 /** Shows a name as zone files do (RFC 1035 §5.1): unusual octets, and dots inside of labels, are escaped. */
-export function showName(name: WireName): string {
+export function formatDnsName(name: WireName): string {
   const labels: string[] = [];
   for (let at = 0; at < name.length - 1; at += 1 + name.charCodeAt(at)) {
     labels.push(name.slice(at + 1, at + 1 + name.charCodeAt(at)));
@@ -107,7 +107,7 @@ export function showName(name: WireName): string {
 }
 
 /** Writes a query. `withEdns`: offers longer answers over UDP (RFC 6891). */
-export function writeQuery(id: number, name: WireName, type: RecordType, withEdns: boolean): Buffer {
+export function writeDnsQuery(id: number, name: WireName, type: RecordType, withEdns: boolean): Buffer {
   const question = Buffer.from(name, "latin1");
   const query = Buffer.alloc(HEADER_BYTES + question.length + 4 + (withEdns ? 11 : 0));
   query.writeUInt16BE(id, 0);
@@ -130,7 +130,7 @@ export function writeQuery(id: number, name: WireName, type: RecordType, withEdn
  * Tells whether a message answers this very query, which asks about `name`. Some servers leave the question out when they refuse
  * a query that they do not understand.
  */
-export function isAnswerTo(message: Buffer, query: Buffer, name: WireName): boolean {
+export function isDnsAnswerTo(message: Buffer, query: Buffer, name: WireName): boolean {
   if (message.length < HEADER_BYTES || message.readUInt16BE(0) !== query.readUInt16BE(0)) return false;
   const flags = message.readUInt16BE(2);
   if ((flags & RESPONSE) === 0) return false;
@@ -141,8 +141,8 @@ export function isAnswerTo(message: Buffer, query: Buffer, name: WireName): bool
   return questions === 1 && message.length >= end && readRawQuestion(message) === readRawQuestion(query);
 }
 
-/** Reads a message that isAnswerTo took. @throws Error for one that is malformed or beyond the bounds */
-export function readAnswer(message: Buffer): Answer {
+/** Reads a message that isDnsAnswerTo took. @throws Error for one that is malformed or beyond the bounds */
+export function readDnsAnswer(message: Buffer): Answer {
   const flags = message.readUInt16BE(2);
   const endOfAnswers = message.readUInt16BE(6);
   const endOfAuthorities = endOfAnswers + message.readUInt16BE(8);
@@ -208,9 +208,9 @@ function readName(message: Buffer, start: number): { name: WireName; end: number
 export const aliasTarget = ({ octets }: Answer, start: number): WireName => readName(octets, start).name;
 
 /** Reads the data of a record of the type. @throws Error for malformed data */
-export function readData<T extends RecordType>(answer: Answer, record: AnswerRecord, type: T): RecordData[T] {
+export function readDnsRecordData<T extends RecordType>(answer: Answer, record: AnswerRecord, type: T): RecordData[T] {
   const data = answer.octets.subarray(record.start, record.end);
-  const hostAt = (offset: number): string => showName(readName(answer.octets, record.start + offset).name);
+  const hostAt = (offset: number): string => formatDnsName(readName(answer.octets, record.start + offset).name);
   const readers: { [Type in RecordType]: () => RecordData[Type] } = {
     A: () => readAddress(data, 4),
     AAAA: () => readAddress(data, 16),

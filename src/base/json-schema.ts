@@ -47,14 +47,16 @@ FormatRegistry.Set(DATE_TIME, (text) => parseTime(text) !== undefined);
 const FILLED = Symbol("filled");
 
 /** Makes the schema of text that its operation refuses when it is empty. */
-export const filled = (options: { maxLength?: number; description?: string } = {}) =>
+export const filledStringSchema = (options: { maxLength?: number; description?: string } = {}) =>
   Type.String({ minLength: 1, ...options, ...{ [FILLED]: true } });
 
 /** Makes the schema of a list that its operation refuses when it is empty. */
-export const filledList = <T extends TSchema>(items: T) => Type.Array(items, { minItems: 1, ...{ [FILLED]: true } });
+export const filledListSchema = <T extends TSchema>(items: T) =>
+  Type.Array(items, { minItems: 1, ...{ [FILLED]: true } });
 
-export const email = (options: { description?: string } = {}) => Type.String({ format: "email", ...options });
-export const dateTime = (options: { description?: string } = {}) => Type.String({ format: DATE_TIME, ...options });
+export const emailSchema = (options: { description?: string } = {}) => Type.String({ format: "email", ...options });
+export const dateTimeSchema = (options: { description?: string } = {}) =>
+  Type.String({ format: DATE_TIME, ...options });
 export const nullable = <T extends TSchema>(schema: T, options: { description: string }) =>
   Type.Union([schema, Type.Null()], options);
 
@@ -108,7 +110,7 @@ type Check = (value: unknown) => Fault | undefined;
 const compiled = { request: new WeakMap<Schema, Check>(), answer: new WeakMap<Schema, Check>() };
 
 /** Gives the check of a schema. It returns undefined for a value that the schema allows. */
-export function compile(schema: Schema, source: Source): Check {
+export function compileSchemaCheck(schema: Schema, source: Source): Check {
   return (value) => (compiled[source].get(schema) ?? compileCheck(schema, source))(value);
 }
 

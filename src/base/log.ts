@@ -61,7 +61,7 @@ const PRIORITIES: Record<LogLevel, number> = { debug: 7, info: 6, warn: 4, error
  * Makes the prefix that tells systemd's journal the priority of a line; the journal removes it (sd-daemon(3)). The prefix is
  * empty where the descriptor `fd` does not lead to the journal. `stream`: the variable JOURNAL_STREAM (systemd.exec(5)).
  */
-export function openPriorities(fd: number, stream: string | undefined): (level: LogLevel) => string {
+export function openSystemdPriorities(fd: number, stream: string | undefined): (level: LogLevel) => string {
   if (stream === undefined) return () => "";
   const { dev, ino } = fstatSync(fd, { bigint: true });
   return (level) => (stream === `${dev}:${ino}` ? `<${PRIORITIES[level]}>` : "");

@@ -10,7 +10,7 @@ export const memoryLimit = (): number => Math.min(totalmem(), process.constraine
 /** A large message takes up to so many times its size while it is prepared. */
 export const TIMES_ITS_SIZE = 15;
 /** Most bytes of large messages at one stage. */
-export const mostLargeBytes = (): number => memoryLimit() / (TIMES_ITS_SIZE + 1);
+export const largeMessageMemoryLimit = (): number => memoryLimit() / (TIMES_ITS_SIZE + 1);
 
 const MB = 1024 * 1024;
 /** Bytes that extracting the text of one document may take. */
@@ -30,7 +30,7 @@ let isCollecting = false;
  * Collects the garbage of this thread after its present work, in some 15 ms. Left to itself, the engine lets it grow to
  * as much again as was in use at its last collection, perhaps in the middle of a large message.
  */
-export function collectSoon(): void {
+export function collectGarbageSoon(): void {
   if (isCollecting) return;
   isCollecting = true;
   setImmediate(() => {
@@ -43,17 +43,17 @@ export function collectSoon(): void {
  * Collects the garbage of this thread, and resolves afterwards. Its caller has left the stack by then, which would keep objects
  * that are no longer used.
  */
-export async function collected(): Promise<void> {
-  collectSoon();
+export async function collectGarbage(): Promise<void> {
+  collectGarbageSoon();
   await new Promise((resolve) => setImmediate(resolve));
 }
 
-export type Room = ReturnType<typeof createRoom>;
+export type Room = ReturnType<typeof createMemoryRoom>;
 
 /**
  * Lets large messages into memory in the order in which they ask, `most` bytes at once; one alone may have more.
  */
-export function createRoom(most = mostLargeBytes()) {
+export function createMemoryRoom(most = largeMessageMemoryLimit()) {
   const waiting: { bytes: number; admit(): void }[] = [];
   let taken = 0;
 
@@ -76,7 +76,7 @@ export function createRoom(most = mostLargeBytes()) {
       return () => {
         taken -= bytes;
         admit();
-        collectSoon();
+        collectGarbageSoon();
       };
     },
   };

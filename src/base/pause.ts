@@ -4,7 +4,7 @@ import type { Runtime } from "./runtime.ts";
 type Timers = Pick<Runtime, "setTimer">;
 
 /** Resolves as `awaited` does, or with undefined after `ms`. */
-export async function atMost<T>({ setTimer }: Timers, ms: number, awaited: Promise<T>): Promise<T | undefined> {
+export async function awaitAtMost<T>({ setTimer }: Timers, ms: number, awaited: Promise<T>): Promise<T | undefined> {
   const late = Promise.withResolvers<undefined>();
   const cancelTimer = setTimer(() => late.resolve(undefined), ms);
   try {

@@ -35,7 +35,7 @@ export function parseTime(text: string): number | undefined {
 }
 
 /** Reads the time of a field as parseTime does. @throws AppError bad_request */
-export function readTime(field: string, text: string): number {
+export function readTimeField(field: string, text: string): number {
   const at = parseTime(text);
   if (at === undefined) throw new AppError("bad_request", `${field} must be ${A_TIME}`);
   return at;

@@ -6,7 +6,7 @@ const PATIENCE_MS = 60_000;
 const TOKEN = /^[!-~]+$/;
 
 /** The first line that the command prints, which `/bin/sh` runs. @throws Error that says how it failed, without its output */
-export async function tokenFrom(
+export async function readTokenFromCommand(
   command: string,
   { setTimer }: { setTimer(wake: () => void, ms: number): () => void },
 ): Promise<string> {

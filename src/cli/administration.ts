@@ -13,13 +13,13 @@ import * as people from "../admin/people.ts";
 import * as removals from "../admin/removals.ts";
 import { UsageError } from "../base/errors.ts";
 import { toIsoTimeOrNull } from "../base/time.ts";
-import { domainDocument, domainView } from "../operations/admin/domain-administration.ts";
-import { mailboxDocument, mailboxView } from "../operations/admin/mailbox-administration.ts";
+import { describeDomainForCommand, domainView } from "../operations/admin/domain-administration.ts";
+import { describeMailboxForCommand, mailboxAdminView } from "../operations/admin/mailbox-administration.ts";
 import { queueEntryView } from "../operations/admin/queue-administration.ts";
-import { deliveryView } from "../operations/admin/webhook-administration.ts";
+import { webhookDeliveryView } from "../operations/admin/webhook-administration.ts";
 import { readNumberOption } from "../operations/command-line.ts";
-import { command, FailedCheck } from "./command.ts";
-import { find } from "./operation-command.ts";
+import { defineCommand, FailedCheck } from "./command.ts";
+import { resolveCommandTarget } from "./operation-command.ts";
 import { dnsTable, formatRecord } from "./output.ts";
 import type { CommandContext } from "./run.ts";
 import { findWorkspaceId, WORKSPACE, workspaceName, workspaceNames } from "./workspace-commands.ts";
@@ -28,16 +28,18 @@ import { findWorkspaceId, WORKSPACE, workspaceName, workspaceNames } from "./wor
 const withId = <R extends DnsRecord>(dns: R) => ({ id: `${dns.type} ${dns.name}`, ...dns });
 
 export const domainCommands = [
-  command({
+  defineCommand({
     name: "domain dns",
     summary: "Print the DNS records of a domain",
     arguments: { domain: "DOMAIN" },
     options: WORKSPACE,
     text: (document) => dnsTable(document as DnsRecord[]),
     run: (context, { arguments: { domain }, options }) =>
-      domains.listDomainRecords(context.opened.core, find("domain", context, domain, options.workspace).id).map(withId),
+      domains
+        .listDomainRecords(context.opened.core, resolveCommandTarget("domain", context, domain, options.workspace).id)
+        .map(withId),
   }),
-  command({
+  defineCommand({
     name: "domain verify",
     summary: "Look the DNS records of a domain up and say which are missing",
     arguments: { domain: "DOMAIN" },
@@ -45,11 +47,12 @@ export const domainCommands = [
     async run(context, { arguments: { domain: name }, options }) {
       const { core } = context.opened;
       const { store } = core;
-      const { id, workspaceId } = find("domain", context, name, options.workspace);
+      const { id, workspaceId } = resolveCommandTarget("domain", context, name, options.workspace);
       const workspace = workspaceName(context, workspaceId);
-      const present = () => domainDocument(domainView(domains.domainIn(core, workspaceId, id), []), { workspace });
+      const present = () =>
+        describeDomainForCommand(domainView(domains.getDomainById(core, workspaceId, id), []), { workspace });
       if (options["skip-dns"]) {
-        store.transact((tx) => domains.markVerified(core, tx, id));
+        store.transact((tx) => domains.markDomainVerified(core, tx, id));
         return present();
       }
       const records = (await domains.verifyDomain(core, id)).map(withId);
@@ -72,12 +75,12 @@ const MAILBOX = { address: "ADDRESS" } as const;
 
 /** The mailbox as it is now. */
 function readMailboxDocument(context: CommandContext, { id, workspaceId }: Pick<MailboxEntry, "id" | "workspaceId">) {
-  const mailbox = mailboxView(mailboxAdmin.mailboxIn(context.opened.core, workspaceId, id));
-  return mailboxDocument(mailbox, { workspace: workspaceName(context, workspaceId) });
+  const mailbox = mailboxAdminView(mailboxAdmin.getMailboxById(context.opened.core, workspaceId, id));
+  return describeMailboxForCommand(mailbox, { workspace: workspaceName(context, workspaceId) });
 }
 
 export const mailboxCommands = [
-  command({
+  defineCommand({
     name: "mailbox alias",
     summary: "Add an alias to a mailbox, or remove one; *@DOMAIN is a catch-all",
     arguments: { ...MAILBOX, action: ["add", "remove"], alias: "ALIAS" },
@@ -85,7 +88,7 @@ export const mailboxCommands = [
     run(context, { arguments: { address, action, alias }, options }) {
       const { core } = context.opened;
       const { store } = core;
-      const mailbox = find("mailbox", context, address, options.workspace);
+      const mailbox = resolveCommandTarget("mailbox", context, address, options.workspace);
       store.transact((tx) => {
         if (action === "add") mailboxAdmin.addAlias(core, tx, mailbox.id, alias);
         else mailboxAdmin.removeAlias(tx, mailbox.id, alias);
@@ -93,7 +96,7 @@ export const mailboxCommands = [
       return readMailboxDocument(context, mailbox);
     },
   }),
-  command({
+  defineCommand({
     name: "mailbox revoke",
     summary: "End the sharing of a mailbox with a user",
     arguments: MAILBOX,
@@ -101,19 +104,19 @@ export const mailboxCommands = [
     run(context, { arguments: { address }, options }) {
       const { core } = context.opened;
       const { store } = core;
-      const mailbox = find("mailbox", context, address, options.workspace);
-      const user = people.userAt(core, options.from);
-      store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailbox.id, user.id));
+      const mailbox = resolveCommandTarget("mailbox", context, address, options.workspace);
+      const user = people.getUserByAddress(core, options.from);
+      store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, mailbox.id, user.id));
       return readMailboxDocument(context, mailbox);
     },
   }),
-  command({
+  defineCommand({
     name: "mailbox remove",
     summary: "Remove a mailbox and all its mail",
     arguments: MAILBOX,
     options: WORKSPACE,
     async run(context, { arguments: { address: given }, options }) {
-      const { id, address } = find("mailbox", context, given, options.workspace);
+      const { id, address } = resolveCommandTarget("mailbox", context, given, options.workspace);
       await removals.removeMailbox(context.opened.core, id);
       return { id, address, removed: true };
     },
@@ -129,7 +132,7 @@ const pickEndpointSecrets = ({ id, secret, previousSecret, previousUntil }: Endp
 });
 
 export const webhookCommands = [
-  command({
+  defineCommand({
     name: "webhook secret",
     summary: "Show the secret of an endpoint, or put a new one in its place",
     arguments: { id: "ID" },
@@ -151,7 +154,7 @@ export const webhookCommands = [
       { arguments: { id }, options: { rotate, overlap } },
     ) {
       if (!rotate && overlap !== undefined) throw new UsageError("--overlap goes with --rotate");
-      if (!rotate) return pickEndpointSecrets(developers.webhook(core, id), runtime.now());
+      if (!rotate) return pickEndpointSecrets(developers.getWebhookEndpoint(core, id), runtime.now());
       const isHours = (value: number) => value >= 0;
       const hours =
         overlap === undefined
@@ -163,7 +166,7 @@ export const webhookCommands = [
       );
     },
   }),
-  command({
+  defineCommand({
     name: "webhook resend",
     summary: "Send a delivery once more, now, with the same payload and event id",
     arguments: { id: "DELIVERY" },
@@ -175,12 +178,12 @@ export const webhookCommands = [
         },
       },
       { arguments: { id } },
-    ) => deliveryView(store.transact((tx) => developers.resendDelivery(core, tx, id))),
+    ) => webhookDeliveryView(store.transact((tx) => developers.resendDelivery(core, tx, id))),
   }),
 ];
 
 export const queueCommands = [
-  command({
+  defineCommand({
     name: "queue list",
     lists: true,
     summary: "List the recipients of outbound mail that are not settled yet",
@@ -193,7 +196,7 @@ export const queueCommands = [
       return Array.from(listed, (entry) => ({ ...queueEntryView(entry), workspace: names.get(entry.workspaceId) }));
     },
   }),
-  command({
+  defineCommand({
     name: "queue release",
     summary: "Release all mail that is held, as after a restore",
     options: WORKSPACE,

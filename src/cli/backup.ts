@@ -1,19 +1,19 @@
 /** `mailroom backup …` and `mailroom restore`. They do not open the appliance, which would migrate the data folder. */
 import { version } from "../../package.json" with { type: "json" };
-import { makeIdentity, openIdentities } from "../backup/age.ts";
-import { ENVIRONMENT, type TakenOver, takeOver } from "../backup/environment.ts";
+import { makeAgeIdentity, readAgeIdentities } from "../backup/age.ts";
+import { ENVIRONMENT, readSavedEnvironment, type TakenOver } from "../backup/environment.ts";
 import { makeBackup } from "../backup/make.ts";
-import { readBackedUp, restoreBackup } from "../backup/restore.ts";
+import { readBackedUpFile, restoreBackup } from "../backup/restore.ts";
 import { type Verified, verifyBackup } from "../backup/verify.ts";
 import { UsageError } from "../base/errors.ts";
-import { checkRestored } from "../moving/trust.ts";
+import { checkRestoredDatabase } from "../moving/trust.ts";
 import { readStandby } from "../replica/follow-replica.ts";
-import { command, type Document, FailedCheck } from "./command.ts";
-import { formatRecord, table } from "./output.ts";
+import { type Document, defineCommand, FailedCheck } from "./command.ts";
+import { formatRecord, formatTable } from "./output.ts";
 
 const FOLDER = { folder: "DIR" } as const;
 const IDENTITY = { identity: { value: "FILE", summary: "Private key that opens encrypted backups" } } as const;
-const identitiesFrom = (path: string | undefined) => (path === undefined ? undefined : openIdentities(path));
+const identitiesFrom = (path: string | undefined) => (path === undefined ? undefined : readAgeIdentities(path));
 const generationOr = (otherwise: string) => ({
   generation: { value: "ID", summary: `Which of the backups in the folder; otherwise ${otherwise}` },
 });
@@ -28,19 +28,19 @@ function describeVerified(document: Document): string {
   const { generations, problems, more, ...rest } = document as Verified;
   const lines = problems.map(({ file, problem }) => `${file}: ${problem}\n`).join("");
   const further = more > 0 ? `and ${more} more\n` : "";
-  return `${table(generations, ["id", "createdAt", "version", "blobs", "ok"])}\n${lines}${further}${formatRecord(rest)}`;
+  return `${formatTable(generations, ["id", "createdAt", "version", "blobs", "ok"])}\n${lines}${further}${formatRecord(rest)}`;
 }
 
 export const backupCommands = [
-  command({
+  defineCommand({
     name: "backup key",
     staysRoot: true,
     summary:
       "Make a private key for encrypted backups in FILE, and print the public one for the setting backup.recipients",
     arguments: { file: "FILE" },
-    run: async (_context, { arguments: { file } }) => ({ recipient: await makeIdentity(file), file }),
+    run: async (_context, { arguments: { file } }) => ({ recipient: await makeAgeIdentity(file), file }),
   }),
-  command({
+  defineCommand({
     name: "backup verify",
     summary: "Check every file of a backup folder",
     arguments: FOLDER,
@@ -56,7 +56,7 @@ export const backupCommands = [
       );
     },
   }),
-  command({
+  defineCommand({
     name: "backup environment",
     staysRoot: true,
     summary: "Print the environment of the server that a backup is of, as another machine can take it over",
@@ -71,12 +71,12 @@ export const backupCommands = [
     },
     async run(_context, { arguments: { folder }, options: { generation, identity } }) {
       const identities = await identitiesFrom(identity);
-      const { text, manifest } = await readBackedUp({ folder, generation, identities }, ENVIRONMENT);
+      const { text, manifest } = await readBackedUpFile({ folder, generation, identities }, ENVIRONMENT);
       // Backups of earlier versions have the name alone.
-      return takeOver(text ?? JSON.stringify({ MAILROOM_HOSTNAME: manifest.hostname }));
+      return readSavedEnvironment(text ?? JSON.stringify({ MAILROOM_HOSTNAME: manifest.hostname }));
     },
   }),
-  command({
+  defineCommand({
     name: "backup",
     staysRoot: true,
     summary: "Back up the data folder into DIR, beside the running server; only new files are copied",
@@ -99,7 +99,7 @@ export const backupCommands = [
       );
     },
   }),
-  command({
+  defineCommand({
     name: "restore",
     staysRoot: true,
     summary: "Restore a backup into an empty data folder; mail that was waiting to be sent is held",
@@ -122,7 +122,7 @@ export const backupCommands = [
         data,
         sendQueue,
         becomeOwner: () => io.actAsFolderOwner(data),
-        check: options.trusted ? undefined : (database) => checkRestored(database, runtime.now()),
+        check: options.trusted ? undefined : (database) => checkRestoredDatabase(database, runtime.now()),
         runtime,
       });
       const { held, unscheduled, reset } = restored;

@@ -1,12 +1,12 @@
 /** `mailroom blobs move`: the files of attachments to S3, or back into the data folder, beside the running server. */
 import { UsageError } from "../base/errors.ts";
 import { moveBlobs } from "../mailbox/changing/removal.ts";
-import { command, FailedCheck } from "./command.ts";
+import { defineCommand, FailedCheck } from "./command.ts";
 import { watchProgress } from "./output.ts";
 
 const PLACES = ["s3", "files"] as const;
 
-export const blobsMove = command({
+export const blobsMove = defineCommand({
   name: "blobs move",
   summary: "Move the files of attachments to S3, or back into the data folder; safe to interrupt and to repeat",
   options: { to: { value: PLACES, summary: "Where they go; MAILROOM_BLOBS says which place in S3" } },

@@ -1,7 +1,7 @@
 /** `mailroom certificates renew` has the running server ask its authority now. */
 import { toIsoTimeOrNull } from "../base/time.ts";
-import { askRenewal } from "../serve.ts";
-import { command, type Document, FailedCheck } from "./command.ts";
+import { askCertificateRenewal } from "../serve.ts";
+import { type Document, defineCommand, FailedCheck } from "./command.ts";
 
 interface Renewed {
   names: readonly string[];
@@ -17,14 +17,14 @@ function describe(document: Document): string {
   return `${failure.reason}\n${failure.todo}\n${present}It is tried again by itself, next at ${failure.retryAt}.\n`;
 }
 
-export const certificatesRenew = command({
+export const certificatesRenew = defineCommand({
   name: "certificates renew",
   summary: "Ask the authority for the server's certificate now, due or not; exit 1 if it gives none",
   options: { domain: { value: "DOMAIN", summary: "The certificate of this domain's hosts, in place of the server's" } },
   text: describe,
   async run({ config: { data } }, { options }) {
     const domain = options.domain?.toLowerCase();
-    const answer = await askRenewal(data, domain);
+    const answer = await askCertificateRenewal(data, domain);
     if (!answer) throw new Error(`no server runs on ${data}: start it, and it asks by itself`);
     const { names, until, failure } = answer;
     const document = {

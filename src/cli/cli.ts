@@ -5,7 +5,7 @@
  */
 import { AppError, ConfigError, Fenced, isUnavailable, UsageError } from "../base/errors.ts";
 import { build, version as number } from "../base/version.ts";
-import { giveUpReserve } from "../store/reserve.ts";
+import { giveUpDiskReserve } from "../store/reserve.ts";
 import { asUnavailable } from "../store/store.ts";
 import { domainCommands, mailboxCommands, queueCommands, webhookCommands } from "./administration.ts";
 import { backupCommands } from "./backup.ts";
@@ -13,8 +13,8 @@ import { blobsMove } from "./blobs-command.ts";
 import { certificatesRenew } from "./certificates-command.ts";
 import {
   type Command,
-  command,
   type Document,
+  defineCommand,
   FailedCheck,
   formatCommandHelp,
   formatCommandUsage,
@@ -26,18 +26,18 @@ import { keyCommands } from "./key.ts";
 import { listen } from "./listen.ts";
 import { movingCommands } from "./moving-commands.ts";
 import { OPERATION_COMMANDS } from "./operation-command.ts";
-import { plain, render } from "./output.ts";
+import { renderCommandOutput, withoutTerminalControls } from "./output.ts";
 import { reindex } from "./reindex.ts";
 import { type Io, openCommandContext } from "./run.ts";
 import { serve } from "./serve-command.ts";
 import { settingsCommands } from "./settings-commands.ts";
 import { standby, standbyCommands } from "./standby-commands.ts";
-import { nearest } from "./suggest.ts";
+import { suggestNearestWord } from "./suggest.ts";
 import { exportCommand, importCommand } from "./transfer-commands.ts";
 import { userCommands } from "./user.ts";
 import { setup, workspaceCommands } from "./workspace-commands.ts";
 
-const version = command({
+const version = defineCommand({
   name: "version",
   summary: "Print the version",
   text: () => `${number}+${build}\n`,
@@ -138,10 +138,10 @@ function unknownCommand(noun: string, verb = ""): string {
   const nouns = [...new Set(words.map(([first = ""]) => first))];
   if (nouns.includes(noun)) {
     const verbs = words.flatMap(([first, second = ""]) => (first === noun ? second : []));
-    return `there is no command "${noun} ${verb}"${meaning(nearest(verb, verbs), noun)}`;
+    return `there is no command "${noun} ${verb}"${meaning(suggestNearestWord(verb, verbs), noun)}`;
   }
   const names = words.map((parts) => parts.join(" "));
-  return `there is no command "${noun}"${meaning(nearest(`${noun} ${verb}`, names) ?? nearest(noun, nouns))}`;
+  return `there is no command "${noun}"${meaning(suggestNearestWord(`${noun} ${verb}`, names) ?? suggestNearestWord(noun, nouns))}`;
 }
 
 /** `meant`: a command, or the verb of one about `noun`. */
@@ -164,7 +164,7 @@ function formatErrorMessage(error: unknown): string {
 }
 
 /** Runs the command that `argv` (without program and script) asks for. Resolves to the exit code; never rejects. */
-export async function run(argv: readonly string[], io: Io): Promise<number> {
+export async function runCommandLine(argv: readonly string[], io: Io): Promise<number> {
   let reading: Command | undefined;
   try {
     const found = findCommand(argv);
@@ -185,7 +185,7 @@ export async function run(argv: readonly string[], io: Io): Promise<number> {
     await perform(described, invocation, io);
     return 0;
   } catch (error) {
-    io.writeStderr(`${io.priority("error")}mailroom: ${plain(formatErrorMessage(error))}\n`);
+    io.writeStderr(`${io.priority("error")}mailroom: ${withoutTerminalControls(formatErrorMessage(error))}\n`);
     if (reading) io.writeStderr(`usage: ${formatCommandUsage(reading)}\n`);
     if (error instanceof Fenced && error.isFinal) return 3;
     return error instanceof UsageError ? 2 : 1;
@@ -204,7 +204,7 @@ function explained(error: unknown, user: string): unknown {
 
 async function perform(described: Command, invocation: Invocation, io: Io): Promise<void> {
   const print = (document: Document): Promise<void> =>
-    io.writeStdout(render(described, document, invocation.options.json === true));
+    io.writeStdout(renderCommandOutput(described, document, invocation.options.json === true));
   const context = openCommandContext(io, {
     serving: described === serve || described === standby,
     staysRoot: described.staysRoot,
@@ -218,7 +218,7 @@ async function perform(described: Command, invocation: Invocation, io: Io): Prom
   } catch (error) {
     if (error instanceof FailedCheck) await print(error.document);
     const makesRoom = ![serve, standby, importCommand].includes(described);
-    const given = makesRoom && isUnavailable(asUnavailable(error)) ? giveUpReserve(context.config.data) : undefined;
+    const given = makesRoom && isUnavailable(asUnavailable(error)) ? giveUpDiskReserve(context.config.data) : undefined;
     if (given === undefined) throw context.user === undefined ? error : explained(error, context.user);
     io.writeStderr(
       `mailroom: the disk is full: ${Math.ceil(given / 1_000_000)} MB that were kept for this are given up\n`,

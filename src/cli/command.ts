@@ -36,7 +36,7 @@ interface Description<A extends Arguments, O extends Options> {
 export type Command = Description<Arguments, Options>;
 
 /** Checks the types of a command's arguments and options against its `run`. */
-export function command<
+export function defineCommand<
   const A extends Arguments = Record<never, never>,
   const O extends Options = Record<never, never>,
 >(description: Description<A, O>): Command {

@@ -3,7 +3,7 @@ import { toIsoTimeOrNull } from "../base/time.ts";
 import { DOMAIN, findDemo } from "../demo/demo-folder.ts";
 import type { Finding } from "../doctor/check.ts";
 import { type Step, type Traced, traceMessage } from "../monitoring/trace.ts";
-import { command, type Document, FailedCheck } from "./command.ts";
+import { type Document, defineCommand, FailedCheck } from "./command.ts";
 
 const MARKS: Record<Finding["state"], string> = {
   ok: "ok     ",
@@ -23,7 +23,7 @@ const OF_MAIL_OUTSIDE = ["dns", "outbound", "hostname", "backup"];
 const isSparedDemo = ({ id, state }: Finding): boolean =>
   state !== "ok" && (OF_MAIL_OUTSIDE.includes(id) || id.endsWith(`:${DOMAIN}`));
 
-export const doctor = command({
+export const doctor = defineCommand({
   name: "doctor",
   summary: "Check this server and say what to do; exit 1 if something is bad",
   text: describeFindings,
@@ -53,7 +53,7 @@ function describeTrace(document: Document): string {
   return `${messageId ?? "without a Message-ID"}  ${emailIds.join(" ")}\n\n${lines.join("")}`;
 }
 
-export const trace = command({
+export const trace = defineCommand({
   name: "trace",
   summary: "Print every step of a message: arrival, filing, attempts to deliver, events, webhooks",
   arguments: { message: "MESSAGE-ID" },

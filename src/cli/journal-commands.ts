@@ -2,17 +2,17 @@
 import type { JournalEntry, LeftReason, UndoReport } from "../admin/journal.ts";
 import * as journal from "../admin/journal.ts";
 import { AppError, UsageError } from "../base/errors.ts";
-import { readTime, toIsoTime } from "../base/time.ts";
-import { command, type Document } from "./command.ts";
+import { readTimeField, toIsoTime } from "../base/time.ts";
+import { type Document, defineCommand } from "./command.ts";
 
 const UNITS: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
 /** Reads a time in the past: 30m, 2h, 3d or 1w ago, or a date and time. Returns epoch ms. @throws UsageError */
-export function readSince(text: string, now: number): number {
+export function readPastTimeOption(text: string, now: number): number {
   const [, count, unit = ""] = /^(\d{1,6})([mhdw])$/.exec(text) ?? [];
   if (count !== undefined) return Math.max(0, now - Number(count) * (UNITS[unit] as number));
   try {
-    return readTime("--since", text);
+    return readTimeField("--since", text);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     throw new UsageError(`--since is "${text}": give a time such as 2026-03-02T09:30:00Z, or 30m, 2h, 3d, 1w ago`);
@@ -33,7 +33,7 @@ const entryDocument = ({ seq, at, kind, reads, ...entry }: JournalEntry) => ({
   ...(reads !== null && { reads }),
 });
 
-const keyJournal = command({
+const keyJournal = defineCommand({
   name: "key journal",
   summary: "List what an API key did, newest first",
   arguments: { key: "ID" },
@@ -43,7 +43,7 @@ const keyJournal = command({
     const { core } = opened;
     const { store } = core;
     const subject = journal.getJournalSubject(store.db, key);
-    const since = options.since === undefined ? undefined : readSince(options.since, runtime.now());
+    const since = options.since === undefined ? undefined : readPastTimeOption(options.since, runtime.now());
     if (since === undefined) return journal.listEntries(core, subject, { limit: LATEST }).entries.map(entryDocument);
     const documents: object[] = [];
     for (let behind: Parameters<typeof journal.listEntries>[2]["behind"]; ; ) {
@@ -97,7 +97,7 @@ function describeUndo(document: Document): string {
   return `${lines.join("\n")}\n`;
 }
 
-const undo = command({
+const undo = defineCommand({
   name: "key undo",
   summary: "Take back what an API key did to conversations; says what is left, and what was sent",
   arguments: { key: "ID" },
@@ -110,9 +110,9 @@ const undo = command({
     const { core } = opened;
     const { store } = core;
     const subject = journal.getJournalSubject(store.db, key);
-    const since = readSince(options.since, runtime.now());
+    const since = readPastTimeOption(options.since, runtime.now());
     const dryRun = options["dry-run"];
-    const { sent, ended, ...report } = await journal.undo(core, subject, since, { face: "cli", dryRun });
+    const { sent, ended, ...report } = await journal.takeBackKeyChanges(core, subject, since, { face: "cli", dryRun });
     return {
       id: key,
       ...report,

@@ -4,10 +4,10 @@ import * as developers from "../admin/developers.ts";
 import { type KeyRecord, type Policy, SCOPES } from "../admin/developers.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError, UsageError } from "../base/errors.ts";
-import { keyDocument, keyView, readKeyPolicy } from "../operations/admin/key-administration.ts";
-import { command } from "./command.ts";
+import { describeKeyForCommand, keyView, readKeyPolicy } from "../operations/admin/key-administration.ts";
+import { defineCommand } from "./command.ts";
 import { journalCommands } from "./journal-commands.ts";
-import { find } from "./operation-command.ts";
+import { resolveCommandTarget } from "./operation-command.ts";
 import type { CommandContext } from "./run.ts";
 import { findWorkspaceId, WORKSPACE, workspaceName } from "./workspace-commands.ts";
 
@@ -59,11 +59,11 @@ function change(
     });
     return developers.getKeyRecord(tx, id, workspaceId);
   });
-  return keyDocument(keyView(key), { workspace: workspaceName(context, workspaceId) });
+  return describeKeyForCommand(keyView(key), { workspace: workspaceName(context, workspaceId) });
 }
 
 const pausing = (name: "key pause" | "key resume", summary: string, all: string) =>
-  command({
+  defineCommand({
     name,
     summary,
     rest: "ID",
@@ -77,14 +77,14 @@ const pausing = (name: "key pause" | "key resume", summary: string, all: string)
       const only = findWorkspaceId(context, workspace);
       const workspaces = workspaceAdmin.listWorkspaces(core).filter((known) => only === undefined || known.id === only);
       store.transact((tx) => {
-        for (const known of workspaces) developers.pauseAll(core, tx, known.id, paused);
+        for (const known of workspaces) developers.pauseAllKeys(core, tx, known.id, paused);
       });
       return { all: true, paused, workspaces: workspaces.map((known) => known.name) };
     },
   });
 
 export const keyCommands = [
-  command({
+  defineCommand({
     name: "key create",
     summary: "Create an API key that acts for a person; it is shown once",
     options: {
@@ -99,7 +99,7 @@ export const keyCommands = [
       const given = options.policy === undefined ? {} : readPolicyOption(options.policy);
       const { core } = context.opened;
       const { store } = core;
-      const user = find("person", context, options.user, options.workspace);
+      const user = resolveCommandTarget("person", context, options.user, options.workspace);
       const { name, scopes } = options;
       const { id, key, policy } = store.transact((tx) => {
         const policy = developers.readPolicy(tx, user, given);
@@ -108,7 +108,7 @@ export const keyCommands = [
       return { id, key, name, user: user.email, scopes, ...(options.policy !== undefined && { policy }) };
     },
   }),
-  command({
+  defineCommand({
     name: "key update",
     summary: "Rename an API key, or change what it is restricted to",
     arguments: { id: "ID" },
@@ -123,7 +123,7 @@ export const keyCommands = [
   }),
   pausing("key pause", "Pause an API key: it answers 403 to everything", "All keys, also those made later"),
   pausing("key resume", "Let a paused API key go on", "Those that are not paused by themselves"),
-  command({
+  defineCommand({
     name: "key revoke",
     summary: "Revoke an API key",
     arguments: { id: "ID" },
@@ -134,7 +134,7 @@ export const keyCommands = [
       const workspaceId = findWorkspaceId(context, options.workspace);
       const goesOn = store.transact((tx) => {
         developers.revokeKey(core, tx, id, workspaceId);
-        return developers.madeByKey(core, tx, id, workspaceId);
+        return developers.listMadeByKey(core, tx, id, workspaceId);
       });
       return { id, state: "revoked", ...(goesOn.length > 0 && { goesOn }) };
     },

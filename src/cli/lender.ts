@@ -3,10 +3,10 @@
  * named, and makes the file that it named, whatever else the other process asks for. It parses nothing.
  */
 import { resolve } from "node:path";
-import { encodeMessage, hearParent, tellParent } from "../base/child-messages.ts";
+import { encodeChildMessage, hearParent, tellParent } from "../base/child-messages.ts";
 import { AppError } from "../base/errors.ts";
 import { systemRuntime } from "../base/runtime.ts";
-import { tokenFrom } from "../base/token-command.ts";
+import { readTokenFromCommand } from "../base/token-command.ts";
 import { type NewFile, type OpenFile, OWN_FILES } from "../store/named-files.ts";
 import type { Answer, Call, Calls, Named } from "./lending.ts";
 
@@ -17,7 +17,7 @@ type Asynchronous<C> = {
 const runtime = systemRuntime();
 
 /** Answers the other process until it ends. */
-export function lend({ read = [], create, token }: Named): void {
+export function runFileLender({ read = [], create, token }: Named): void {
   const files = new Map<number, OpenFile | NewFile>();
   let opened = 0;
 
@@ -61,7 +61,7 @@ export function lend({ read = [], create, token }: Named): void {
     drop: async (number) => (take(number) as NewFile).drop(),
     async token() {
       if (token === undefined) throw new Error("no command was named");
-      return tokenFrom(token, runtime);
+      return readTokenFromCommand(token, runtime);
     },
   };
 
@@ -75,5 +75,5 @@ export function lend({ read = [], create, token }: Named): void {
     }
   }
 
-  hearParent(async (call) => tellParent(encodeMessage(await answer(call as Call))));
+  hearParent(async (call) => tellParent(encodeChildMessage(await answer(call as Call))));
 }

@@ -2,10 +2,10 @@
  * Lends a command the files that root named on its command line. The command itself gives root's rights up (Io.actAsFolderOwner); a
  * child that keeps them (lender.ts) opens these files alone, and runs the command that root named for tokens.
  */
-import { ownCommand, startMessagingChild } from "../base/child-process.ts";
+import { ownProgramCommand, startMessagingChild } from "../base/child-process.ts";
 import { AppError, type ErrorCode } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { tokenFrom } from "../base/token-command.ts";
+import { readTokenFromCommand } from "../base/token-command.ts";
 import { type Entry, type Kind, type NamedFiles, OWN_FILES } from "../store/named-files.ts";
 
 /** Absolute paths: what may be read, with all that is below it, and the file that may be made. */
@@ -22,16 +22,16 @@ export interface Lent extends NamedFiles {
 }
 
 /** Lends what this process may open. */
-export const lendOwn = ({ token = "" }: Named, runtime: Pick<Runtime, "setTimer">): Lent => ({
+export const lendOwnFiles = ({ token = "" }: Named, runtime: Pick<Runtime, "setTimer">): Lent => ({
   ...OWN_FILES,
-  token: () => tokenFrom(token, runtime),
+  token: () => readTokenFromCommand(token, runtime),
 });
 
 /** The first argument of a lender; the second is Named, as JSON. No command has such a name. */
 const ARGUMENT = "lender:";
 
 /** Reads what the command line allows this process to lend; undefined where the process is no lender. */
-export const readLenderArgument = (argv: readonly string[]): Named | undefined =>
+export const readFileLenderArgument = (argv: readonly string[]): Named | undefined =>
   argv[2] === ARGUMENT ? (JSON.parse(argv[3] ?? "{}") as Named) : undefined;
 
 /** The calls, by name: with a path, or the number of an open file. */
@@ -57,23 +57,27 @@ export interface Call {
 export type Answer = { id: number } & ({ value: unknown } | { error: string; code?: string; refusal?: ErrorCode });
 
 /** Starts the child, which has root's rights even if this process gives them up at once. */
-export function startLender(named: Named): Lent {
+export function startFileLender(named: Named): Lent {
   const waiting = new Map<number, PromiseWithResolvers<unknown>>();
   let calls = 0;
   let over: Error | undefined;
-  const child = startMessagingChild("lender", [...ownCommand({ changesUser: true }), ARGUMENT, JSON.stringify(named)], {
-    heard(message) {
-      const answer = message as Answer;
-      const call = waiting.get(answer.id);
-      waiting.delete(answer.id);
-      if ("value" in answer) call?.resolve(answer.value);
-      else call?.reject(makeAnswerError(answer));
+  const child = startMessagingChild(
+    "lender",
+    [...ownProgramCommand({ changesUser: true }), ARGUMENT, JSON.stringify(named)],
+    {
+      heard(message) {
+        const answer = message as Answer;
+        const call = waiting.get(answer.id);
+        waiting.delete(answer.id);
+        if ("value" in answer) call?.resolve(answer.value);
+        else call?.reject(makeAnswerError(answer));
+      },
+      ended(how) {
+        over = new Error(`the process that opens root's files ended: ${how}`);
+        for (const { reject } of waiting.values()) reject(over);
+      },
     },
-    ended(how) {
-      over = new Error(`the process that opens root's files ended: ${how}`);
-      for (const { reject } of waiting.values()) reject(over);
-    },
-  });
+  );
 
   function call<N extends keyof Calls>(name: N, ...given: Parameters<Calls[N]>): Promise<ReturnType<Calls[N]>> {
     if (over) return Promise.reject(over);

@@ -2,11 +2,11 @@
 import { resolve } from "node:path";
 import { version } from "../../package.json" with { type: "json" };
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
-import { openIdentities } from "../backup/age.ts";
+import { readAgeIdentities } from "../backup/age.ts";
 import { exportWorkspace, reopenWorkspace } from "../moving/export-workspace.ts";
 import { type Imported, importWorkspace } from "../moving/import-workspace.ts";
 import { removeWorkspace } from "../moving/remove.ts";
-import { command, type Document } from "./command.ts";
+import { type Document, defineCommand } from "./command.ts";
 import { formatRecord, watchProgress } from "./output.ts";
 import type { CommandContext } from "./run.ts";
 
@@ -27,7 +27,7 @@ function describeImport(document: Document): string {
 }
 
 export const movingCommands = [
-  command({
+  defineCommand({
     name: "workspace export",
     summary:
       "Write a workspace with all that it has into a folder, from which workspace import makes it at another server",
@@ -46,7 +46,7 @@ export const movingCommands = [
     async run(context, { arguments: { name }, options }) {
       await context.prepareFolder(resolve(options.to));
       const { opened, io } = context;
-      const { id, name: known } = workspaceAdmin.workspaceNamed(opened.core, name);
+      const { id, name: known } = workspaceAdmin.getWorkspaceByName(opened.core, name);
       const {
         rows,
         settings: _,
@@ -69,7 +69,7 @@ export const movingCommands = [
       return { ...document, id: workspace.id, name: workspace.name, exportId: exported.id, rows };
     },
   }),
-  command({
+  defineCommand({
     name: "workspace import",
     summary: "Make a workspace from an export; it is served once its final export is imported",
     arguments: { folder: "DIR" },
@@ -77,7 +77,7 @@ export const movingCommands = [
     text: describeImport,
     async run(context, { arguments: { folder }, options: { identity } }) {
       // Before root's rights are given up, with which root may have named a file.
-      const identities = identity === undefined ? undefined : await openIdentities(identity);
+      const identities = identity === undefined ? undefined : await readAgeIdentities(identity);
       const { opened, config, io } = context;
       const imported = await importWorkspace(opened.core, {
         data: config.data,
@@ -95,7 +95,7 @@ export const movingCommands = [
       return { ...imported, settings: Object.fromEntries(settings) };
     },
   }),
-  command({
+  defineCommand({
     name: "workspace reopen",
     summary: "Serve a workspace here again after its final export, which must not have been imported elsewhere",
     arguments: { name: "NAME" },
@@ -108,17 +108,17 @@ export const movingCommands = [
       },
       { arguments: { name } },
     ) {
-      const { id, name: known } = workspaceAdmin.workspaceNamed(core, name);
+      const { id, name: known } = workspaceAdmin.getWorkspaceByName(core, name);
       store.transact((tx) => reopenWorkspace(tx, id));
       return { id, name: known, state: "active" };
     },
   }),
-  command({
+  defineCommand({
     name: "workspace remove",
     summary: "Remove a workspace that has left for another server, or whose import was given up, with all its mail",
     arguments: { name: "NAME" },
     async run({ opened: { core } }, { arguments: { name } }) {
-      const { id, name: known } = workspaceAdmin.workspaceNamed(core, name);
+      const { id, name: known } = workspaceAdmin.getWorkspaceByName(core, name);
       await removeWorkspace(core, id);
       return { id, name: known, removed: true };
     },

@@ -10,10 +10,10 @@ import type { OperationCommand, Targets } from "../operations/command-line.ts";
 import { isMediaType, type Operation } from "../operations/operation.ts";
 import { ADMIN_OPERATIONS } from "../operations/operations.ts";
 import { performAsOperator } from "../operations/perform.ts";
-import { requireServed } from "../store/unserved-workspaces.ts";
+import { requireWorkspaceServed } from "../store/unserved-workspaces.ts";
 import type { Command, Document } from "./command.ts";
 import type { CommandContext } from "./run.ts";
-import { findWorkspaceId, WORKSPACE, workspaceFor, workspaceNames } from "./workspace-commands.ts";
+import { chooseWorkspaceId, findWorkspaceId, WORKSPACE, workspaceNames } from "./workspace-commands.ts";
 
 /** More rows than any list has. */
 const ALL = 1_000_000_000;
@@ -21,9 +21,9 @@ const ALL = 1_000_000_000;
 type Find<K extends keyof Targets> = (context: CommandContext, named: string, workspaceId?: string) => Targets[K];
 
 const FIND: { readonly [K in keyof Targets]: Find<K> } = {
-  mailbox: ({ opened }, address, workspaceId) => mailboxAdmin.mailboxAt(opened.core, address, workspaceId),
-  person: ({ opened }, address, workspaceId) => people.userAt(opened.core, address, workspaceId),
-  domain: ({ opened }, name, workspaceId) => domains.domainNamed(opened.core, name, workspaceId),
+  mailbox: ({ opened }, address, workspaceId) => mailboxAdmin.getMailboxByAddress(opened.core, address, workspaceId),
+  person: ({ opened }, address, workspaceId) => people.getUserByAddress(opened.core, address, workspaceId),
+  domain: ({ opened }, name, workspaceId) => domains.getDomainByName(opened.core, name, workspaceId),
   suppression({ opened }, text, workspaceId) {
     const address = readTypedAddress(text);
     const [entry, another] = outbound
@@ -33,8 +33,8 @@ const FIND: { readonly [K in keyof Targets]: Find<K> } = {
     if (another) throw new UsageError(`several workspaces suppress ${address}: name one with --workspace NAME`);
     return entry;
   },
-  webhook: ({ opened }, id) => developers.webhook(opened.core, id),
-  recipient: ({ opened }, id) => outbound.recipient(opened.core, id),
+  webhook: ({ opened }, id) => developers.getWebhookEndpoint(opened.core, id),
+  recipient: ({ opened }, id) => outbound.getQueueEntry(opened.core, id),
 };
 
 /** Named by an id, which says the workspace. */
@@ -45,14 +45,14 @@ const BY_ID: ReadonlySet<keyof Targets | undefined> = new Set(["webhook", "recip
  * @throws AppError not_found, bad_request; conflict or UsageError when several workspaces have one; server_error 503 for one of
  * a workspace that moves to another server
  */
-export const find = <K extends keyof Targets>(
+export const resolveCommandTarget = <K extends keyof Targets>(
   kind: K,
   context: CommandContext,
   named: string,
   workspace: string | undefined,
 ): Targets[K] => {
   const found = FIND[kind](context, named, findWorkspaceId(context, workspace));
-  requireServed(context.opened.core.store.db, found.workspaceId);
+  requireWorkspaceServed(context.opened.core.store.db, found.workspaceId);
   return found;
 };
 
@@ -75,7 +75,7 @@ function buildOperationCommand(operation: Operation, described: OperationCommand
     const { workspace: named } = given.options as { workspace?: string };
     const input: { query?: { limit?: number } } = { ...described.input?.(given) };
     const { limit = ALL, ...query } = input.query ?? {};
-    const target = kind && find(kind, context, Object.values(words)[0] as string, named);
+    const target = kind && resolveCommandTarget(kind, context, Object.values(words)[0] as string, named);
     const asked = { ...input, query, ...(target && { params: { id: target.id } }) };
     const names = workspaceNames(context);
 
@@ -88,7 +88,7 @@ function buildOperationCommand(operation: Operation, described: OperationCommand
     }
 
     if (!isList) {
-      const workspaceId = target?.workspaceId ?? workspaceFor(context, named, workspaceBy && words[workspaceBy]);
+      const workspaceId = target?.workspaceId ?? chooseWorkspaceId(context, named, workspaceBy && words[workspaceBy]);
       return buildAnswerDocument(workspaceId, await performIn(workspaceId));
     }
     const only = target?.workspaceId ?? findWorkspaceId(context, named);

@@ -18,12 +18,13 @@ function cell(value: unknown): string {
  * A text without characters that a terminal acts on, or by which it turns around what follows: other servers and senders wrote
  * parts of it.
  */
-export const plain = (text: string): string => text.replace(/(?![\n\t])[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
+export const withoutTerminalControls = (text: string): string =>
+  text.replace(/(?![\n\t])[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu, "\ufffd");
 
 const pad = (text: string, width: number): string => text + " ".repeat(Math.max(0, width - Bun.stringWidth(text)));
 
 /** Empty without rows. */
-export function table(rows: readonly object[], columns: readonly string[]): string {
+export function formatTable(rows: readonly object[], columns: readonly string[]): string {
   if (rows.length === 0) return "";
   const lines = [
     columns,
@@ -61,7 +62,7 @@ function formatFieldValue(value: unknown, margin: string): string {
 /** DNS records as a table. */
 export function dnsTable(records: readonly DnsRecord[], columns = DNS_COLUMNS): string {
   const rows = records.map((dns) => ({ ...dns, purpose: dns.optional ? `${dns.purpose} (optional)` : dns.purpose }));
-  return table(rows, columns);
+  return formatTable(rows, columns);
 }
 
 const ONCE_PUBLISHED =
@@ -75,15 +76,15 @@ function recordWithDns({ dns, ...rest }: { dns: DnsRecord[] }): string {
 const hasDns = (document: Document): document is { dns: DnsRecord[] } => "dns" in document;
 
 /** The document as the command prints it. */
-export function render(described: Command, document: Document, json: boolean): string {
-  return json ? `${JSON.stringify(document)}\n` : plain(formatDocument(described, document));
+export function renderCommandOutput(described: Command, document: Document, json: boolean): string {
+  return json ? `${JSON.stringify(document)}\n` : withoutTerminalControls(formatDocument(described, document));
 }
 
 function formatDocument(described: Command, document: Document): string {
   if (described.text) return described.text(document);
   if (hasDns(document)) return recordWithDns(document);
   return isList(document)
-    ? table(document, described.columns ?? Object.keys(document[0] ?? {}))
+    ? formatTable(document, described.columns ?? Object.keys(document[0] ?? {}))
     : formatRecord(document);
 }
 

@@ -6,7 +6,7 @@ import { pause } from "../base/pause.ts";
 import { reindexPortion } from "../search/fts5/upkeep.ts";
 import { statement } from "../store/statement.ts";
 import { createPacing } from "../transfer/import-mail.ts";
-import { command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 import { watchProgress } from "./output.ts";
 
 /** Time between two looks at the server's progress, and without progress until the command ends, ms. */
@@ -15,7 +15,7 @@ const STANDSTILL_MS = 60_000;
 
 const countMessages = statement<{ n: number }>("SELECT count(*) AS n FROM messages");
 
-export const reindex = command({
+export const reindex = defineCommand({
   name: "reindex",
   summary: "Rebuild the search index from the stored mail; safe to interrupt and to repeat",
   async run({ opened: { core }, runtime, io }) {

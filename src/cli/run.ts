@@ -6,25 +6,25 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from "node:f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConfigError, StandbyRefusal, UsageError } from "../base/errors.ts";
-import { createLog, type Log, type LogLevel, openPriorities } from "../base/log.ts";
+import { createLog, type Log, type LogLevel, openSystemdPriorities } from "../base/log.ts";
 import { type Runtime, systemRuntime } from "../base/runtime.ts";
 import { type Config, processEnvironment, readConfig } from "../config.ts";
 import { demoEnvironment } from "../demo/demo-folder.ts";
-import { fetchByName, openConfiguredNames } from "../net/configured-names.ts";
+import { createConfiguredHostLookup, fetchByName } from "../net/configured-names.ts";
 import { type Following, type Opened, open } from "../open.ts";
 import {
-  describeRefusal,
+  describeStandbyRefusal,
   followedDatabase,
   readFileSchemaVersion,
   readStandby,
   type StandbyRecord,
   schemaMismatch,
 } from "../replica/follow-replica.ts";
-import { isClaimed } from "../store/claim.ts";
+import { isDataFolderClaimed } from "../store/claim.ts";
 import { makeFolderFor } from "../store/named-files.ts";
 import { openReadOnlyStore } from "../store/read-only.ts";
 import { openS3Blobs } from "../store/s3-blobs.ts";
-import { type Lent, lendOwn, type Named, startLender } from "./lending.ts";
+import { type Lent, lendOwnFiles, type Named, startFileLender } from "./lending.ts";
 
 /** The process around the program; tests hand in a fake. */
 export interface Io {
@@ -130,10 +130,10 @@ export function processIo(): Io {
     writeStderr: (text) => {
       process.stderr.write(text);
     },
-    priority: openPriorities(2, env.JOURNAL_STREAM),
+    priority: openSystemdPriorities(2, env.JOURNAL_STREAM),
     runtime: (dnsServers) => {
       const runtime = systemRuntime(dnsServers);
-      return { ...runtime, fetch: fetchByName(runtime.fetch, openConfiguredNames(runtime)) };
+      return { ...runtime, fetch: fetchByName(runtime.fetch, createConfiguredHostLookup(runtime)) };
     },
     interrupted,
     keepRunning,
@@ -142,7 +142,8 @@ export function processIo(): Io {
       const owner = findFolderOwner(folder);
       if (owner) await makeFolderFor(owner, path);
     },
-    lendFiles: (folder, named) => (findFolderOwner(folder) ? startLender(named) : lendOwn(named, systemRuntime())),
+    lendFiles: (folder, named) =>
+      findFolderOwner(folder) ? startFileLender(named) : lendOwnFiles(named, systemRuntime()),
   };
 }
 
@@ -168,7 +169,7 @@ export interface CommandContext {
 }
 
 /** A bad value in the environment exits 2 (rules: Environment). @throws UsageError for a ConfigError; other errors as they are */
-export function refuseEnvironment(error: unknown): never {
+export function rethrowAsUsageError(error: unknown): never {
   throw error instanceof ConfigError ? new UsageError(error.message) : error;
 }
 
@@ -187,11 +188,11 @@ function followedBy({ data, blobs }: Config, record: StandbyRecord, parts: { run
   if (file === undefined)
     throw new Error(`the standby of ${data} has no database yet: start mailroom standby, and wait`);
   // Without it, the last change may have been applied by half.
-  if (!isClaimed(data)) throw new Error(`the standby of ${data} does not run: start mailroom standby`);
+  if (!isDataFolderClaimed(data)) throw new Error(`the standby of ${data} does not run: start mailroom standby`);
   const mismatch = schemaMismatch(readFileSchemaVersion(file));
   if (mismatch !== undefined) throw new Error(mismatch);
   const s3 = blobs && openS3Blobs(blobs, parts.runtime);
-  const refusal = () => new StandbyRefusal(describeRefusal(record));
+  const refusal = () => new StandbyRefusal(describeStandbyRefusal(record));
   const store = openReadOnlyStore({ folder: data, s3, file, refusal, ...parts });
   return { store, state: () => ({}), unreadable: () => undefined };
 }
@@ -218,7 +219,7 @@ export function openCommandContext(
     try {
       return readConfig(isDemo ? demoEnvironment(io.env) : io.env);
     } catch (error) {
-      return refuseEnvironment(error);
+      return rethrowAsUsageError(error);
     }
   });
   const config = once(() => {

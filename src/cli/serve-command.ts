@@ -1,19 +1,19 @@
 /** `mailroom serve`: runs until a signal. */
 
 import { keepEnvironment } from "../backup/environment.ts";
-import { atMost } from "../base/pause.ts";
+import { awaitAtMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Demo } from "../demo/demo.ts";
-import { requireLoopback } from "../demo/demo-folder.ts";
+import { requireLoopbackListeners } from "../demo/demo-folder.ts";
 import { type ServeOptions, type Server, serve as serveOn } from "../serve.ts";
-import { takeReserve } from "../store/reserve.ts";
-import { command } from "./command.ts";
-import { type CommandContext, refuseEnvironment } from "./run.ts";
+import { takeDiskReserve } from "../store/reserve.ts";
+import { defineCommand } from "./command.ts";
+import { type CommandContext, rethrowAsUsageError } from "./run.ts";
 
 /** Time for work in flight after SIGTERM (rules: Stopping). */
 const STOP_WITHIN_MS = 10_000;
 
-export const serve = command({
+export const serve = defineCommand({
   name: "serve",
   summary: "Run the appliance",
   staysRoot: true,
@@ -26,7 +26,7 @@ export const serve = command({
     // Loaded only when needed: it imports what reads mail, which otherwise only parsers load.
     const demo = options.demo ? await import("../demo/demo.ts") : undefined;
     // Before the data folder is opened, and so made. The appliance says it of a demo's folder without --demo.
-    if (demo) await Promise.try(requireLoopback, config).catch(refuseEnvironment);
+    if (demo) await Promise.try(requireLoopbackListeners, config).catch(rethrowAsUsageError);
     const { opened } = context;
     let loaded: Demo | undefined;
     // Runs once this server has the folder, so that it changes nothing in the demo of another server.
@@ -49,10 +49,10 @@ const RESERVE_MS = 60_000;
 
 /** Takes the reserve of space now and whenever it was given up. Returns what ends this. */
 function keepReserve(data: string, runtime: Pick<Runtime, "setTimer" | "randomBytes">): () => void {
-  takeReserve(data, runtime);
+  takeDiskReserve(data, runtime);
   let cancel = runtime.setTimer(again, RESERVE_MS);
   function again(): void {
-    takeReserve(data, runtime);
+    takeDiskReserve(data, runtime);
     cancel = runtime.setTimer(again, RESERVE_MS);
   }
   return () => cancel();
@@ -89,7 +89,7 @@ export async function runServer(
   const { signal } = interruption;
   const ended = interrupted.then(() => interruption.abort());
   const server = await serveOn(opened, { ...options, signal }).catch((error) => {
-    if (error !== signal.reason) refuseEnvironment(error);
+    if (error !== signal.reason) rethrowAsUsageError(error);
   });
   if (!server) return;
   started?.(server);
@@ -110,5 +110,5 @@ export async function runServer(
   await Promise.race([ended, server.fenced]);
   endReserve();
   const stopped = server.stop().then(() => true);
-  if (!(await atMost(runtime, STOP_WITHIN_MS, stopped))) log.warn("stopped with work in flight");
+  if (!(await awaitAtMost(runtime, STOP_WITHIN_MS, stopped))) log.warn("stopped with work in flight");
 }

@@ -1,17 +1,17 @@
 /** `mailroom settings …` */
-import { command } from "./command.ts";
+import { defineCommand } from "./command.ts";
 
 const SETTING = { name: "NAME" } as const;
 
 export const settingsCommands = [
-  command({
+  defineCommand({
     name: "settings list",
     lists: true,
     summary: "List the settings, their values and what they mean",
     columns: ["name", "value", "default", "description"],
     run: ({ opened }) => opened.core.options.list(),
   }),
-  command({
+  defineCommand({
     name: "settings get",
     lists: true,
     summary: "Print the value of a setting",
@@ -19,7 +19,7 @@ export const settingsCommands = [
     text: (document) => `${(document as { value: string }).value}\n`,
     run: ({ opened }, { arguments: { name } }) => opened.core.options.find(name),
   }),
-  command({
+  defineCommand({
     name: "settings set",
     summary: "Change a setting; a running server follows within 2 seconds. VALUE -: read it from standard input",
     arguments: { ...SETTING, value: "VALUE" },
@@ -37,7 +37,7 @@ export const settingsCommands = [
       return options.find(name);
     },
   }),
-  command({
+  defineCommand({
     name: "settings reset",
     summary: "Bring a setting back to its default",
     arguments: SETTING,

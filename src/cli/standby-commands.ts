@@ -3,23 +3,23 @@ import { ConfigError, Fenced } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import { toIsoTime } from "../base/time.ts";
 import type { S3Location } from "../net/s3.ts";
-import { decideRole } from "../replica/come-back.ts";
+import { decideServerRole } from "../replica/come-back.ts";
 import { openStandby, type Standby } from "../replica/follow-replica.ts";
-import { invite, joinServer } from "../replica/join.ts";
+import { inviteStandby, joinServer } from "../replica/join.ts";
 import { findLitestream } from "../replica/litestream.ts";
-import { holdPorts } from "../replica/ports.ts";
-import { becomeServer, type Promoted, takeOver } from "../replica/promote.ts";
-import { askPromotion, listenAsStandby } from "../replica/standby-control.ts";
+import { occupyServerPorts } from "../replica/ports.ts";
+import { type Promoted, promoteStandby, turnStandbyIntoServer } from "../replica/promote.ts";
+import { askStandbyPromotion, listenForStandbyCommands } from "../replica/standby-control.ts";
 import { startStandby } from "../standby.ts";
 import { claimFolder } from "../store/claim.ts";
-import { command } from "./command.ts";
-import { plain } from "./output.ts";
-import { type CommandContext, refuseEnvironment } from "./run.ts";
+import { defineCommand } from "./command.ts";
+import { withoutTerminalControls } from "./output.ts";
+import { type CommandContext, rethrowAsUsageError } from "./run.ts";
 import { heedSignals, runServer } from "./serve-command.ts";
 
 /** @throws UsageError without a replica */
 function getReplicaLocation({ config }: CommandContext): S3Location {
-  return config.replica ?? refuseEnvironment(new ConfigError("MAILROOM_REPLICA names no replica: give s3://…"));
+  return config.replica ?? rethrowAsUsageError(new ConfigError("MAILROOM_REPLICA names no replica: give s3://…"));
 }
 
 /** Between tries to go on with a promotion. */
@@ -42,7 +42,7 @@ async function openHere(
   const { data, baseUrl: url } = config;
   const release = claimFolder(data);
   try {
-    const role = await decideRole({ data, location, runtime, log });
+    const role = await decideServerRole({ data, location, runtime, log });
     if (role.role === "server") {
       release();
       return undefined;
@@ -61,9 +61,9 @@ async function openHere(
     return {
       standby,
       async promote(tell) {
-        const free = await holdPorts(config, { web: !serves });
+        const free = await occupyServerPorts(config, { web: !serves });
         try {
-          return await takeOver({ standby, data, location, url, tell, runtime });
+          return await promoteStandby({ standby, data, location, url, tell, runtime });
         } finally {
           await free();
         }
@@ -77,7 +77,7 @@ async function openHere(
   }
 }
 
-export const standby = command({
+export const standby = defineCommand({
   name: "standby",
   summary: "Follow the replica of a server on another machine, and serve reads; after a promotion, serve",
   staysRoot: true,
@@ -115,7 +115,7 @@ export const standby = command({
       return underWay;
     }
 
-    const control = listenAsStandby(config.data, {
+    const control = listenForStandbyCommands(config.data, {
       state: standby.state,
       async promote(tell) {
         const took = await promoteOnce(tell);
@@ -145,7 +145,7 @@ export const standby = command({
     await server.stop();
     await standby.stop();
     if (took) {
-      await becomeServer(config.data, context.runtime.now());
+      await turnStandbyIntoServer(config.data, context.runtime.now());
       release();
       await serveHere(context, {
         interrupted,
@@ -184,12 +184,12 @@ const whenWhole = (standby: Standby): Promise<void> =>
   });
 
 export const standbyCommands = [
-  command({
+  defineCommand({
     name: "standby invite",
     summary: "On the server: make a code with which a standby gets its keys and certificates, once",
     async run(context: CommandContext) {
       const { data } = context.config;
-      const { code, expiresAt } = await invite({
+      const { code, expiresAt } = await inviteStandby({
         data,
         location: getReplicaLocation(context),
         runtime: context.runtime,
@@ -201,7 +201,7 @@ export const standbyCommands = [
       return `On the standby, before ${expiresAt}:\n  mailroom standby join ${code}\n`;
     },
   }),
-  command({
+  defineCommand({
     name: "standby join",
     summary: "On the standby: take over the server's keys and certificates with the code that it made",
     arguments: { code: "CODE" },
@@ -211,14 +211,14 @@ export const standbyCommands = [
     },
   }),
   standby,
-  command({
+  defineCommand({
     name: "promote",
     summary: "On the standby: take over from a server that is gone",
     staysRoot: true,
     async run(context: CommandContext) {
       const { io, config } = context;
-      const tell = (step: string) => io.writeStderr(`mailroom: ${plain(step)}\n`);
-      const done = await askPromotion(config.data, tell);
+      const tell = (step: string) => io.writeStderr(`mailroom: ${withoutTerminalControls(step)}\n`);
+      const done = await askStandbyPromotion(config.data, tell);
       if (done) return done;
       tell("no standby runs on this data folder: it is promoted without one");
       const opened = await openHere(context, { serves: false });
@@ -227,7 +227,7 @@ export const standbyCommands = [
         await whenWhole(opened.standby);
         const took = await opened.promote(tell);
         await opened.standby.stop();
-        await becomeServer(config.data, context.runtime.now());
+        await turnStandbyIntoServer(config.data, context.runtime.now());
         return { ...took, next: "start mailroom standby, or mailroom serve" };
       } finally {
         await opened.standby.stop();

@@ -19,7 +19,7 @@ function distance(a: string, b: string): number {
 const at = (row: number[] | undefined, index: number): number => row?.[index] ?? 0;
 
 /** The word that is nearest to what was typed, if no more than a third of it differs. */
-export function nearest(typed: string, words: readonly string[]): string | undefined {
+export function suggestNearestWord(typed: string, words: readonly string[]): string | undefined {
   const most = Math.max(1, Math.floor(typed.length / 3));
   const [best] = words
     .map((word) => ({ word, away: distance(typed, word) }))

@@ -11,13 +11,13 @@ import {
   type ImportResult,
   importMail,
   LARGEST_MESSAGE,
-  openParser,
+  openImportParser,
   type Tally,
 } from "../transfer/import-mail.ts";
 import { createImportDestination } from "../transfer/placement.ts";
-import { type FoundMessage, findMessages, type KnownMessage, type NotFound } from "../transfer/sources.ts";
-import { command, FailedCheck } from "./command.ts";
-import { find } from "./operation-command.ts";
+import { type FoundMessage, findMessagesInFiles, type KnownMessage, type NotFound } from "../transfer/sources.ts";
+import { defineCommand, FailedCheck } from "./command.ts";
+import { resolveCommandTarget } from "./operation-command.ts";
 import { watchProgress } from "./output.ts";
 import type { CommandContext } from "./run.ts";
 import { WORKSPACE } from "./workspace-commands.ts";
@@ -39,7 +39,9 @@ async function* findRemote(
   },
 ): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
   // Loaded only when needed: few imports use it.
-  const { findInAccount, readAccount } = await import("../transfer/imap-account.ts");
+  const { findImapAccountMessages: findInAccount, readImapAccountUrl: readAccount } = await import(
+    "../transfer/imap-account.ts"
+  );
   const account = readAccount(url);
   if (!account) {
     // The URL is not quoted: a password in it would end up in logs.
@@ -67,7 +69,7 @@ async function* findAll(
 ): AsyncGenerator<FoundMessage | KnownMessage | NotFound> {
   for (const path of paths) {
     try {
-      yield* findMessages(path, LARGEST_MESSAGE, files);
+      yield* findMessagesInFiles(path, LARGEST_MESSAGE, files);
     } catch (error) {
       yield { path, reason: error instanceof Error ? error.message : String(error) };
     }
@@ -95,7 +97,7 @@ const WHY_STOPPED: Record<NonNullable<ImportResult["stopped"]>, (result: ImportR
     "the mailbox or its workspace is full: raise that with `mailroom mailbox quota` or `workspace limit`, and run it again to go on",
 };
 
-export const importCommand = command({
+export const importCommand = defineCommand({
   name: "import",
   summary:
     "Import mail from mbox files, Maildirs, .eml files, folders and archives (.zip, .tgz) of them, or an IMAP account; mail that is there already is skipped",
@@ -126,7 +128,7 @@ export const importCommand = command({
     const { opened, runtime } = context;
     const { core } = opened;
     const placing = { folder: options.folder ?? "inbox", read: options.read } as const;
-    const entry = find("mailbox", context, options.mailbox, options.workspace);
+    const entry = resolveCommandTarget("mailbox", context, options.mailbox, options.workspace);
     const destination = createImportDestination(core, entry, people.listUsers(core, entry.workspaceId), placing);
     const messages =
       options.imap === undefined
@@ -137,7 +139,7 @@ export const importCommand = command({
             stdin: options["password-stdin"],
             token: options["token-command"] === undefined ? undefined : files.token,
           });
-    const parser = openParser(core);
+    const parser = openImportParser(core);
     const { isInterrupted, tell } = watchProgress(context);
     const pacing = createPacing(core, isInterrupted);
     const startedAt = runtime.now();
@@ -166,7 +168,7 @@ export const importCommand = command({
   },
 });
 
-export const exportCommand = command({
+export const exportCommand = defineCommand({
   name: "export",
   summary: "Write a mailbox into an mbox file, from which mailroom import makes the same mailbox",
   options: {
@@ -178,7 +180,7 @@ export const exportCommand = command({
     const path = resolve(options.to);
     const files = context.lendFiles({ create: path });
     const { core } = context.opened;
-    const entry = find("mailbox", context, options.mailbox, options.workspace);
+    const entry = resolveCommandTarget("mailbox", context, options.mailbox, options.workspace);
     const { isInterrupted, tell } = watchProgress(context);
     const exported = await exportMail(exportMailbox(core, entry.id), await files.create(path), {
       isInterrupted,

@@ -1,14 +1,14 @@
 /** `mailroom user …`: what is for the operator alone. */
 import * as erasure from "../admin/erasure.ts";
 import * as people from "../admin/people.ts";
-import { hashPassword, ROLES, readImportedHash } from "../admin/people.ts";
+import { hashNewPassword, ROLES, readImportedHash } from "../admin/people.ts";
 import { UsageError } from "../base/errors.ts";
 import { toIsoTime } from "../base/time.ts";
-import { personDocument, personView } from "../operations/admin/people-administration.ts";
-import { command, FailedCheck } from "./command.ts";
-import { find } from "./operation-command.ts";
+import { describePersonForCommand, personView } from "../operations/admin/people-administration.ts";
+import { defineCommand, FailedCheck } from "./command.ts";
+import { resolveCommandTarget } from "./operation-command.ts";
 import type { CommandContext } from "./run.ts";
-import { randomPassword, WORKSPACE, workspaceFor, workspaceName } from "./workspace-commands.ts";
+import { chooseWorkspaceId, randomPassword, WORKSPACE, workspaceName } from "./workspace-commands.ts";
 
 const USER = { address: "ADDRESS" } as const;
 
@@ -19,11 +19,11 @@ async function readPasswordHash(
   const isHash = given["password-hash"] !== undefined;
   if (isHash && given["password-stdin"]) throw new UsageError("give --password-stdin or --password-hash, not both");
   if (isHash) return readImportedHash(await readSecret());
-  return given["password-stdin"] ? hashPassword(await readSecret()) : undefined;
+  return given["password-stdin"] ? hashNewPassword(await readSecret()) : undefined;
 }
 
 export const userCommands = [
-  command({
+  defineCommand({
     name: "user add",
     summary: "Add a person, with a mailbox of their own at that address",
     arguments: USER,
@@ -44,7 +44,7 @@ export const userCommands = [
     async run(context, { arguments: { address }, options }) {
       const { core } = context.opened;
       const { store } = core;
-      const workspaceId = workspaceFor(context, options.workspace, address);
+      const workspaceId = chooseWorkspaceId(context, options.workspace, address);
       const passwordHash = await readPasswordHash(context, options);
       const { userId, mailboxId } = store.transact((tx) =>
         people.addUser(core, tx, {
@@ -56,12 +56,12 @@ export const userCommands = [
           ownMailbox: !options["no-mailbox"],
         }),
       );
-      const person = personView(people.userIn(core, workspaceId, userId));
-      const shown = personDocument(person, { workspace: workspaceName(context, workspaceId) });
+      const person = personView(people.getUserById(core, workspaceId, userId));
+      const shown = describePersonForCommand(person, { workspace: workspaceName(context, workspaceId) });
       return { ...shown, ...(mailboxId !== undefined && { mailboxId }) };
     },
   }),
-  command({
+  defineCommand({
     name: "user password",
     summary: "Give a person another password; they are signed out, and their app passwords and API keys end",
     arguments: USER,
@@ -73,16 +73,16 @@ export const userCommands = [
     async run(context, { arguments: { address }, options }) {
       const { core } = context.opened;
       const { store } = core;
-      const { id, email } = find("person", context, address, options.workspace);
+      const { id, email } = resolveCommandTarget("person", context, address, options.workspace);
       const given = options["password-stdin"] ? await context.readSecret() : undefined;
       const password = given ?? randomPassword(context.runtime);
-      const passwordHash = await hashPassword(password);
+      const passwordHash = await hashNewPassword(password);
       const keepKeys = options["keep-keys"];
       const ended = store.transact((tx) => people.replacePassword(core, tx, id, { passwordHash, keepKeys }));
       return { id, address: email, ...(given === undefined && { password }), ended };
     },
   }),
-  command({
+  defineCommand({
     name: "user invite",
     summary: "Make a link by which a person chooses a password, once and within seven days; it is printed",
     arguments: USER,
@@ -90,12 +90,12 @@ export const userCommands = [
     run(context, { arguments: { address }, options }) {
       const { core } = context.opened;
       const { store } = core;
-      const { id, email } = find("person", context, address, options.workspace);
+      const { id, email } = resolveCommandTarget("person", context, address, options.workspace);
       const { link, expiresAt } = store.transact((tx) => people.inviteUser(core, tx, id));
       return { id, address: email, link, expiresAt: toIsoTime(expiresAt) };
     },
   }),
-  command({
+  defineCommand({
     name: "user totp",
     summary: "Tell whether a person has a second factor; remove one that is lost",
     arguments: USER,
@@ -109,13 +109,13 @@ export const userCommands = [
     run(context, { arguments: { address }, options }) {
       const { core } = context.opened;
       const { store } = core;
-      const { id } = find("person", context, address, options.workspace);
+      const { id } = resolveCommandTarget("person", context, address, options.workspace);
       if (options.reset) store.transact((tx) => people.resetSecondFactor(core, tx, id));
-      const { email, secondFactor } = people.userAt(core, address);
+      const { email, secondFactor } = people.getUserByAddress(core, address);
       return { id, address: email, secondFactor };
     },
   }),
-  command({
+  defineCommand({
     name: "user remove",
     summary: "Remove a person with their API keys; their mailboxes stay, without an owner, unless they are erased",
     arguments: USER,
@@ -130,10 +130,10 @@ export const userCommands = [
     async run(context, { arguments: { address }, options }) {
       const { core } = context.opened;
       const { store } = core;
-      const { id, email } = find("person", context, address, options.workspace);
+      const { id, email } = resolveCommandTarget("person", context, address, options.workspace);
       if (options.erase) {
-        if (options.yes) return { id, address: email, erased: true, ...(await erasure.erase(core, id, options)) };
-        const survey = { id, address: email, erased: false, ...erasure.survey(core, id) };
+        if (options.yes) return { id, address: email, erased: true, ...(await erasure.erasePerson(core, id, options)) };
+        const survey = { id, address: email, erased: false, ...erasure.previewErasure(core, id) };
         throw new FailedCheck("nothing was deleted: to delete this for good, give --yes as well", survey);
       }
       store.transact((tx) => people.removeUser(tx, id));

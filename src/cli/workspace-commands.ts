@@ -1,7 +1,7 @@
 /** `mailroom setup` and `mailroom workspace …`, and --workspace of the other commands. */
 import * as domains from "../admin/domains.ts";
 import type { Workspace } from "../admin/people.ts";
-import { setUp } from "../admin/setup.ts";
+import { setUpFirstWorkspace } from "../admin/setup.ts";
 import { readTypedDomain } from "../admin/typed-names.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError, UsageError } from "../base/errors.ts";
@@ -9,8 +9,8 @@ import { type Runtime, randomToken } from "../base/runtime.ts";
 import { readSize, SIZE_FORM } from "../base/sizes.ts";
 import { toIsoTime } from "../base/time.ts";
 import { REASON, sendingState } from "../operations/command-line.ts";
-import { requireServed } from "../store/unserved-workspaces.ts";
-import { command } from "./command.ts";
+import { requireWorkspaceServed } from "../store/unserved-workspaces.ts";
+import { defineCommand } from "./command.ts";
 import type { CommandContext } from "./run.ts";
 
 /** Option of commands that work on one workspace. */
@@ -20,7 +20,7 @@ export const WORKSPACE = {
 
 /** Id of the named workspace; undefined, for all of them, without a name. @throws AppError not_found */
 export function findWorkspaceId(context: CommandContext, name: string | undefined): string | undefined {
-  return name === undefined ? undefined : workspaceAdmin.workspaceNamed(context.opened.core, name).id;
+  return name === undefined ? undefined : workspaceAdmin.getWorkspaceByName(context.opened.core, name).id;
 }
 
 /**
@@ -29,15 +29,15 @@ export function findWorkspaceId(context: CommandContext, name: string | undefine
  * @throws UsageError when several remain, AppError not_found when there is none, server_error 503 when it moves to another
  * server
  */
-export function workspaceFor(context: CommandContext, name: string | undefined, address = ""): string {
+export function chooseWorkspaceId(context: CommandContext, name: string | undefined, address = ""): string {
   const id = chosen(context, name, address);
-  requireServed(context.opened.core.store.db, id);
+  requireWorkspaceServed(context.opened.core.store.db, id);
   return id;
 }
 
 function chosen(context: CommandContext, name: string | undefined, address: string): string {
   const { core } = context.opened;
-  if (name !== undefined) return workspaceAdmin.workspaceNamed(core, name).id;
+  if (name !== undefined) return workspaceAdmin.getWorkspaceByName(core, name).id;
   const [first, second] = workspaceAdmin.listWorkspaces(core);
   if (first === undefined) {
     throw new AppError("not_found", "there is no workspace yet: start with mailroom setup or workspace add");
@@ -65,7 +65,7 @@ const PASSWORD_LENGTH = 20;
 
 export const randomPassword = (runtime: Pick<Runtime, "randomBytes">): string => randomToken(runtime, PASSWORD_LENGTH);
 
-export const setup = command({
+export const setup = defineCommand({
   name: "setup",
   summary: "Make the first workspace: domain, owner, mailbox, API key",
   options: {
@@ -79,7 +79,7 @@ export const setup = command({
     const given = options["password-stdin"] ? await context.readSecret() : undefined;
     const password = given ?? randomPassword(context.runtime);
     const { domain, email, name, workspace } = options;
-    const made = await setUp(
+    const made = await setUpFirstWorkspace(
       { ...context.opened, ...context.opened.core },
       { domain, email, name, workspace, password },
     );
@@ -101,7 +101,7 @@ const present = ({ opened }: CommandContext, workspace: Workspace) => ({
 
 /** The workspace as it is now. */
 const readWorkspaceDocument = (context: CommandContext, name: string) =>
-  present(context, workspaceAdmin.workspaceNamed(context.opened.core, name));
+  present(context, workspaceAdmin.getWorkspaceByName(context.opened.core, name));
 
 /** @throws UsageError for what is no limit */
 function readLimitOption(
@@ -120,7 +120,7 @@ const readCount = (text: string): number | undefined =>
   /^\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : undefined;
 
 export const workspaceCommands = [
-  command({
+  defineCommand({
     name: "workspace add",
     summary: "Add a workspace",
     arguments: { name: "NAME" },
@@ -133,7 +133,7 @@ export const workspaceCommands = [
       );
     },
   }),
-  command({
+  defineCommand({
     name: "workspace list",
     lists: true,
     summary: "List the workspaces",
@@ -141,7 +141,7 @@ export const workspaceCommands = [
     run: (context) =>
       workspaceAdmin.listWorkspaces(context.opened.core).map((workspace) => present(context, workspace)),
   }),
-  command({
+  defineCommand({
     name: "workspace pause",
     summary: "Accept nothing for sending from any mailbox of a workspace; what was accepted goes out",
     arguments: { name: "NAME" },
@@ -149,24 +149,24 @@ export const workspaceCommands = [
     run(context, { arguments: { name }, options: { reason } }) {
       const { core } = context.opened;
       const { store } = core;
-      const { id } = workspaceAdmin.workspaceNamed(core, name);
+      const { id } = workspaceAdmin.getWorkspaceByName(core, name);
       store.transact((tx) => workspaceAdmin.pauseWorkspace(tx, id, reason));
       return readWorkspaceDocument(context, name);
     },
   }),
-  command({
+  defineCommand({
     name: "workspace resume",
     summary: "Accept mail for sending from a workspace again",
     arguments: { name: "NAME" },
     run(context, { arguments: { name } }) {
       const { core } = context.opened;
       const { store } = core;
-      const { id } = workspaceAdmin.workspaceNamed(core, name);
+      const { id } = workspaceAdmin.getWorkspaceByName(core, name);
       store.transact((tx) => workspaceAdmin.resumeWorkspace(tx, id));
       return readWorkspaceDocument(context, name);
     },
   }),
-  command({
+  defineCommand({
     name: "workspace limit",
     summary:
       "Limit the mailboxes and the bytes of mail that a workspace may have; what it has stays. Without options, show them",
@@ -181,14 +181,14 @@ export const workspaceCommands = [
     run(context, { arguments: { name }, options: { mailboxes, bytes } }) {
       const { core } = context.opened;
       const { store } = core;
-      const { id } = workspaceAdmin.workspaceNamed(core, name);
+      const { id } = workspaceAdmin.getWorkspaceByName(core, name);
       const limits = {
         ...(mailboxes !== undefined && {
           mostMailboxes: readLimitOption("mailboxes", mailboxes, readCount, "a whole number"),
         }),
         ...(bytes !== undefined && { mostBytes: readLimitOption("bytes", bytes, readSize, SIZE_FORM) }),
       };
-      if (Object.keys(limits).length > 0) store.transact((tx) => workspaceAdmin.limitWorkspace(tx, id, limits));
+      if (Object.keys(limits).length > 0) store.transact((tx) => workspaceAdmin.setWorkspaceLimits(tx, id, limits));
       return readWorkspaceDocument(context, name);
     },
   }),

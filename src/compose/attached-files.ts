@@ -5,7 +5,13 @@
 import { createHash } from "node:crypto";
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { getMessage, getRawMessage, getStoredFile, type StoredFile, storedFile } from "../mailbox/reading/messages.ts";
+import {
+  getMessage,
+  getRawMessage,
+  getReusableAttachment,
+  type StoredFile,
+  storedFile,
+} from "../mailbox/reading/messages.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import type { MessageView } from "../mailbox/state/views.ts";
 import { withoutBcc } from "../message/headers.ts";
@@ -32,7 +38,7 @@ export interface OutgoingFile extends Omit<StoredFile, "blob"> {
 }
 
 /** @throws AppError bad_request for an attachment that is none or more than one of the four */
-export function requireWellFormed(attachments: readonly AttachmentRequest[]): void {
+export function requireWellFormedAttachments(attachments: readonly AttachmentRequest[]): void {
   for (const [i, { attachmentId, emailId, filename, text, content, inline, contentId }] of attachments.entries()) {
     const forms = [attachmentId, emailId, text, content].filter((form) => form !== undefined);
     if (forms.length !== 1) {
@@ -54,7 +60,7 @@ export function requireWellFormed(attachments: readonly AttachmentRequest[]): vo
 }
 
 /** The scope that a message needs beside that of the operation: who puts stored mail into it has to be able to read. */
-export function requireReadable(
+export function requireReadScopeForContent(
   caller: Caller,
   { attachments = [], forward, quote }: Pick<DraftReplyArguments, "attachments" | "forward" | "quote">,
 ): void {
@@ -74,7 +80,7 @@ export function bareMediaType(contentType: string): string {
  * Runs `read`. Throws unprocessable, in the same words, for content that does not exist and for content that the caller does
  * not reach.
  */
-export function readable<T>(what: string, read: () => T): T {
+export function readReferencedContent<T>(what: string, read: () => T): T {
   try {
     return read();
   } catch (error) {
@@ -93,7 +99,7 @@ export const bytesWithoutBcc = async (
 ): Promise<Uint8Array> => withoutBcc(await getRawMessage(core, caller, id));
 
 /** A file that is stored already, for another message. */
-export const storedAgain = ({ blob, ...file }: StoredFile): OutgoingFile => ({
+export const reuseStoredFile = ({ blob, ...file }: StoredFile): OutgoingFile => ({
   ...file,
   sha256: blob,
   store: async () => blob,
@@ -124,13 +130,15 @@ export async function readAttachments(
     const { attachmentId, emailId, contentType, text, content } = request;
     const given = { inline: request.inline ?? false, contentId: request.contentId ?? null };
     if (attachmentId !== undefined) {
-      const file = storedAgain(
-        readable(`attachment ${shortenId(attachmentId)}`, () => getStoredFile(core, caller, attachmentId)),
+      const file = reuseStoredFile(
+        readReferencedContent(`attachment ${shortenId(attachmentId)}`, () =>
+          getReusableAttachment(core, caller, attachmentId),
+        ),
       );
       return { ...file, inline: request.inline ?? file.inline, contentId: request.contentId ?? file.contentId };
     }
     if (emailId !== undefined) {
-      const message = readable(`message ${shortenId(emailId)}`, () =>
+      const message = readReferencedContent(`message ${shortenId(emailId)}`, () =>
         getMessage(core, caller, emailId, { html: false }),
       );
       const bytes = await bytesWithoutBcc(core, caller, message);

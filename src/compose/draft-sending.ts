@@ -9,27 +9,27 @@
  * draft is still due and is sent at the next start; after a crash behind it, no draft is left to be sent again.
  */
 import { eq, sql } from "drizzle-orm";
-import { type Caller, findPerson } from "../access/caller.ts";
+import { type Caller, findPersonAsCaller } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import type { Job } from "../base/scheduler.ts";
 import { toIsoTime } from "../base/time.ts";
-import { noteOperation } from "../journal/entries.ts";
+import { addJournalEntry } from "../journal/entries.ts";
 import { trashDraft } from "../mailbox/changing/change.ts";
 import {
   type Draft,
   type Due,
   dueDrafts,
-  nextDue,
+  findNextDraftDueTime,
+  fixDraftTimesAfterClockJump,
   readDraft,
-  recallDrafts,
   refuseDraft,
   removeDraft,
   scheduleDraft,
 } from "../mailbox/changing/drafts.ts";
-import { requireAcceptable } from "../outbound/accept.ts";
-import { refusalForReaders } from "../outbound/bcc.ts";
+import { requireAcceptableForSending } from "../outbound/accept.ts";
+import { hideBccInRefusal } from "../outbound/bcc.ts";
 import { mergeRecipients } from "../outbound/guardrails.ts";
-import { judge } from "../outbound/judgement.ts";
+import { judgeOutgoingMessage } from "../outbound/judgement.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core } from "../store/core.ts";
 import { users } from "../store/schema.ts";
@@ -40,8 +40,8 @@ import { type OutgoingFile, storeFiles } from "./attached-files.ts";
 import { type OutgoingMessage, requireBodySize } from "./outgoing.ts";
 import type { DraftRequest } from "./requests.ts";
 import type { SendView } from "./sending-views.ts";
-import { type RecordResponse, sendView, submitOutgoing, sumFileSizes } from "./submit.ts";
-import { type Described, describeDraft, messageOfDraft, requireUnchanged, storeDraft } from "./write-drafts.ts";
+import { type RecordResponse, submitOutgoing, sumFileSizes, toSendView } from "./submit.ts";
+import { type Described, messageOfDraft, readDraftRequest, requireDraftUnchanged, storeDraft } from "./write-drafts.ts";
 
 const SEND_DUE_DRAFTS = "send-due-drafts";
 
@@ -73,7 +73,7 @@ const undoTime = prepared((db) =>
 
 async function sendDue(core: SendCore, { id, at, userId, keyId }: Due & { id: string }): Promise<void> {
   const { db, now } = core;
-  const person = findPerson(db, userId);
+  const person = findPersonAsCaller(db, userId);
   if (!person) throw new AppError("forbidden", "The person who pressed Send has left");
   // What the key may do by now is judged with the message, which waits for a person if that is less than before.
   const origin = { face: "schedule", operation: "sendDraft", isCounted: true } as const;
@@ -111,8 +111,8 @@ async function schedule<T>(
       const { message, answers: threadId } = described;
       const { recipients } = message;
       // Messages that were judged at the same time may exceed a limit together; what makes this one wait does so when it is due.
-      judge(tx, caller, { ...message, threadId }, { now: core.now() });
-      noteOperation(tx, caller, { ids: [draft.id], recipients: recipients.length }, core.now());
+      judgeOutgoingMessage(tx, caller, { ...message, threadId }, { now: core.now() });
+      addJournalEntry(tx, caller, { ids: [draft.id], recipients: recipients.length }, core.now());
       return also(tx, draft);
     },
   });
@@ -146,7 +146,7 @@ export async function sendLater(
 ): Promise<SendView> {
   const threadId = draft?.answers ?? answers;
   const size = draft?.size ?? sumFileSizes(files ?? []);
-  const held = await requireAcceptable(core, { caller, ...message, threadId }, size);
+  const held = await requireAcceptableForSending(core, { caller, ...message, threadId }, size);
   if (held !== undefined) {
     return submitOutgoing(
       core,
@@ -173,7 +173,7 @@ export async function sendLater(
       also(tx, { id }) {
         const threadId = draft?.answers ?? answers ?? id;
         const view: SendView = {
-          ...sendView({ messageId, emailId: null, threadId, mailboxId: box.id, from }),
+          ...toSendView({ messageId, emailId: null, threadId, mailboxId: box.id, from }),
           scheduled: true,
           sendAt: toIsoTime(at),
           draftId: id,
@@ -195,9 +195,9 @@ export async function sendDraft(
   const { db, now } = core;
   requireBodySize(request);
   const draft = readDraft(db, caller, draftId);
-  requireUnchanged(draft, request.revision);
+  requireDraftUnchanged(draft, request.revision);
   requireSeen(draft, attachments);
-  const described = describeDraft(core, caller, request, { draft, strict: true });
+  const described = readDraftRequest(core, caller, request, { draft, strict: true });
   const { message } = described;
   if (message.recipients.length === 0) {
     throw new AppError("unprocessable", "There is no recipient: add an address");
@@ -206,13 +206,13 @@ export async function sendDraft(
   if (at === undefined && undoMs === 0) {
     const sent = await submitOutgoing(core, caller, message, draft.answers, (tx) => {
       const present = readDraft(tx, caller, draftId);
-      requireUnchanged(present, request.revision);
+      requireDraftUnchanged(present, request.revision);
       requireSeen(present, attachments);
       removeDraft(tx, present);
     });
     return { sent };
   }
-  await requireAcceptable(core, { caller, ...message }, draft.size);
+  await requireAcceptableForSending(core, { caller, ...message }, draft.size);
   const dueAt = at ?? now() + undoMs;
   const scheduledId = await schedule(core, caller, described, {
     at: dueAt,
@@ -238,7 +238,7 @@ export const dueDraftSending = (core: SendCore): Job => ({
   name: SEND_DUE_DRAFTS,
   async runDue(now, wasAhead) {
     const { db, store, log } = core;
-    if (wasAhead) await store.enqueue((tx) => recallDrafts(tx, now));
+    if (wasAhead) await store.enqueue((tx) => fixDraftTimesAfterClockJump(tx, now));
     let failure: unknown;
     for (const due of dueDrafts(db, now)) {
       try {
@@ -246,7 +246,7 @@ export const dueDraftSending = (core: SendCore): Job => ({
       } catch (error) {
         if (error instanceof AppError && error.code !== "server_error") {
           const reason = (draft: Pick<Draft, "from" | "to" | "cc" | "bcc">) =>
-            refusalForReaders(error.message, mergeRecipients(draft), draft.from.email);
+            hideBccInRefusal(error.message, mergeRecipients(draft), draft.from.email);
           log.info("a draft was not sent when it was due", { draftId: due.id, reason: error.code });
           await store.enqueue((tx) => refuseDraft(tx, due.id, due.at, reason));
         } else failure ??= error;
@@ -254,7 +254,7 @@ export const dueDraftSending = (core: SendCore): Job => ({
     }
     // The scheduler tries again, with growing waits.
     if (failure !== undefined) throw failure;
-    return nextDue(db);
+    return findNextDraftDueTime(db);
   },
 });
 

@@ -8,13 +8,18 @@ import { AppError } from "../base/errors.ts";
 import { toIsoTime } from "../base/time.ts";
 import type { AnswerOrder, Invitation, InvitationAnswer, ReadInvitation } from "../documents/invitation.ts";
 import { getAttachment, getMessage } from "../mailbox/reading/messages.ts";
-import { answerTo, noteAnswer, type ReceivedMessage, receivedMessage } from "../mailbox/state/received.ts";
+import {
+  findInvitationAnswer,
+  noteInvitationAnswer,
+  type ReceivedMessage,
+  receivedMessage,
+} from "../mailbox/state/received.ts";
 import { normalizeAddress } from "../message/address.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Reader } from "../store/core.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
 import { readReplyContext, replyHeaders } from "./reply.ts";
-import { sendFor } from "./send.ts";
+import { sendMessageOnBehalf } from "./send.ts";
 
 export interface InvitationView extends Invitation {
   /** The guest that the mailbox is, if the person may answer for them. */
@@ -62,7 +67,7 @@ function view(reader: Reader, caller: Caller, message: ReceivedMessage, invitati
   const { reach, from } = message;
   const mayAnswer = method === "request" && organizer !== undefined && reach.access.send;
   const guest = mayAnswer ? guestAt(reader, caller, message, invitation) : undefined;
-  const stored = answerTo(reader.db, { mailboxId: reach.mailbox.id, uid, occurrence });
+  const stored = findInvitationAnswer(reader.db, { mailboxId: reach.mailbox.id, uid, occurrence });
   return {
     ...invitation,
     ...(guest !== undefined && { guest }),
@@ -115,7 +120,7 @@ export async function answerInvitation(
   if (reply === undefined) throw new AppError("conflict", "This invitation cannot be answered");
   const [word, sentence] = WORDS[answer];
   const name = message.reach.mailbox.name || guest;
-  await sendFor(
+  await sendMessageOnBehalf(
     core,
     caller,
     {
@@ -129,7 +134,11 @@ export async function answerInvitation(
       joins: true,
     },
     (tx) =>
-      noteAnswer(tx, { mailboxId: message.reach.mailbox.id, uid, occurrence }, { answer, sequence, answeredAt: now }),
+      noteInvitationAnswer(
+        tx,
+        { mailboxId: message.reach.mailbox.id, uid, occurrence },
+        { answer, sequence, answeredAt: now },
+      ),
   );
   return view(core, caller, message, shown);
 }

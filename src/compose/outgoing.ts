@@ -10,8 +10,8 @@ import { formatAddress } from "../message/compose.ts";
 import type { Composition, ForwardedMessage } from "../message/composition.ts";
 import { dateHeader } from "../message/date.ts";
 import { readRecipients } from "../message/recipients.ts";
-import { redirectedTo } from "../message/redirection.ts";
-import { asRefusal, requireSize } from "../outbound/accept.ts";
+import { listReplyRedirects } from "../message/redirection.ts";
+import { asUnparseableRefusal, requireMessageSize } from "../outbound/accept.ts";
 import type { Recipient } from "../outbound/queue.ts";
 import type { Core } from "../store/core.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
@@ -36,7 +36,7 @@ export interface OutgoingMessage {
 export const ADDED_FIELD = /^(?:x|list)-[a-z0-9_-]{1,60}$/i;
 
 /** The fields of a header. @throws AppError unprocessable for a Reply-To that is no address */
-export function addedFields({ replyTo, headers = {} }: AddedFields): [name: string, value: string][] {
+export function readAddedHeaderFields({ replyTo, headers = {} }: AddedFields): [name: string, value: string][] {
   const addresses = readRecipients(replyTo, "replyTo");
   return [
     ...(addresses.length === 0 ? [] : [["Reply-To", addresses.map(formatAddress).join(", ")] as [string, string]]),
@@ -66,11 +66,11 @@ export function createOutgoingMessage(
     ...more,
   ];
   const composition = { id: randomToken(runtime, TOKEN_LENGTH), headers, ...content };
-  return { mailbox, from, recipients, messageId, named: redirectedTo(more), composition };
+  return { mailbox, from, recipients, messageId, named: listReplyRedirects(more), composition };
 }
 
 /** A message, with its HTML, as others forward it. */
-export const forwardedFrom = ({ from, to, cc, subject, date, text, html }: MessageView): ForwardedMessage => ({
+export const toForwardedMessage = ({ from, to, cc, subject, date, text, html }: MessageView): ForwardedMessage => ({
   from,
   to,
   cc,
@@ -88,10 +88,10 @@ export async function prepareDraft(
 ): Promise<PreparedMessage> {
   try {
     const message = await parser.prepare({ kind: "interactive", source: mailboxId }, composition);
-    requireSize(message, options.get("smtp.maxMessageBytes"));
+    requireMessageSize(message, options.get("smtp.maxMessageBytes"));
     return message;
   } catch (error) {
-    throw asRefusal(error, log);
+    throw asUnparseableRefusal(error, log);
   }
 }
 
@@ -112,12 +112,12 @@ export function requireBodySize({ text = "", html = "" }: Pick<DraftFields, "tex
  */
 function addressHeaders(recipients: readonly Recipient[]): [name: string, value: string][] {
   const header = (name: string, field: "to" | "cc"): [string, string][] => {
-    const addresses = addressesIn(recipients, field);
+    const addresses = listRecipientsInField(recipients, field);
     return addresses.length === 0 ? [] : [[name, addresses.map(formatAddress).join(", ")]];
   };
   const headers = [...header("To", "to"), ...header("Cc", "cc")];
   return headers.length === 0 && recipients.length > 0 ? [["To", "undisclosed-recipients:;"]] : headers;
 }
 
-export const addressesIn = (recipients: readonly Recipient[], field: Recipient["field"]): EmailAddress[] =>
+export const listRecipientsInField = (recipients: readonly Recipient[], field: Recipient["field"]): EmailAddress[] =>
   recipients.filter((recipient) => recipient.field === field).map(({ field: _, ...address }) => address);

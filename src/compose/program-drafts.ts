@@ -6,28 +6,28 @@
 import { type Caller, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { toIsoTime } from "../base/time.ts";
-import { noteOperation } from "../journal/entries.ts";
+import { addJournalEntry } from "../journal/entries.ts";
 import { trashDraft } from "../mailbox/changing/change.ts";
 import { type Draft, readDraft, removeDraft, transmittedSizes } from "../mailbox/changing/drafts.ts";
 import { getMessage } from "../mailbox/reading/messages.ts";
-import { renewHtml } from "../mailbox/reading/stored-html.ts";
+import { renewSanitizedHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import { decodeWords } from "../message/headers.ts";
 import { readRecipients } from "../message/recipients.ts";
-import { requireSize } from "../outbound/accept.ts";
-import { mergeRecipients, requireRoom, senderFor } from "../outbound/guardrails.ts";
+import { requireMessageSize } from "../outbound/accept.ts";
+import { mergeRecipients, requireMailboxSpace, resolveSender } from "../outbound/guardrails.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core, Reader } from "../store/core.ts";
 import type { Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
 import { type OutgoingFile, storeFiles } from "./attached-files.ts";
 import { sendLater } from "./draft-sending.ts";
-import { ADDED_FIELD, addedFields, type OutgoingMessage, requireBodySize } from "./outgoing.ts";
+import { ADDED_FIELD, type OutgoingMessage, readAddedHeaderFields, requireBodySize } from "./outgoing.ts";
 import type { DraftFields, DraftPatch, DraftSendRequest, Timed } from "./requests.ts";
 import type { ProgramDraftView, SendView } from "./sending-views.ts";
 import { submitOutgoing } from "./submit.ts";
-import { composeDraft, messageOfDraft, requireUnchanged, storeDraft } from "./write-drafts.ts";
+import { composeDraft, messageOfDraft, requireDraftUnchanged, storeDraft } from "./write-drafts.ts";
 
 /** Records an answer in the transaction that makes it true; may run twice, the first time rolled back. */
 type RecordIn<T> = (tx: Tx, answer: T) => void;
@@ -65,15 +65,15 @@ function buildProgramDraftView(reader: Reader, caller: Caller, draft: Draft): Pr
 /** Makes files durable, once they are known to fit. @throws AppError payload_too_large, unprocessable */
 async function keepFiles(core: Core, { mailbox: box }: OutgoingMessage, files: readonly OutgoingFile[]) {
   const size = transmittedSizes(files);
-  requireSize({ size }, core.options.get("smtp.maxMessageBytes"));
-  requireRoom(readMailboxUsage(core, box.id), size, box.address, "unprocessable");
+  requireMessageSize({ size }, core.options.get("smtp.maxMessageBytes"));
+  requireMailboxSpace(readMailboxUsage(core, box.id), size, box.address, "unprocessable");
   return storeFiles(files);
 }
 
 /** The message after a change. @throws AppError not_found, forbidden, unprocessable */
 function changed(core: Core, caller: Caller, draft: Draft, fields: DraftFields): OutgoingMessage {
   const { from, text, html, subject = draft.subject, replyTo, headers } = fields;
-  if (from !== undefined && draft.answers === undefined) senderFor(core.db, caller, from, { alias: false });
+  if (from !== undefined && draft.answers === undefined) resolveSender(core.db, caller, from, { alias: false });
   const list = (name: "to" | "cc" | "bcc") => (fields[name] === undefined ? draft[name] : readRecipients(fields[name]));
   const isReplaced = (name: string): boolean =>
     /^reply-to$/i.test(name) ? replyTo !== undefined : ADDED_FIELD.test(name) && headers !== undefined;
@@ -88,7 +88,7 @@ function changed(core: Core, caller: Caller, draft: Draft, fields: DraftFields):
       content: text === undefined && html === undefined ? { text: draft.text, html: draft.html } : { text, html },
     },
     draft.answers,
-    { ...draft, headers: [...draft.headers.filter(([name]) => !isReplaced(name)), ...addedFields(fields)] },
+    { ...draft, headers: [...draft.headers.filter(([name]) => !isReplaced(name)), ...readAddedHeaderFields(fields)] },
   );
 }
 
@@ -109,7 +109,7 @@ export async function createProgramDraft(
       files: stored,
       also(tx, draft) {
         const view = buildProgramDraftView(core, caller, draft);
-        noteOperation(tx, caller, { ids: [view.id] }, core.now());
+        addJournalEntry(tx, caller, { ids: [view.id] }, core.now());
         record(tx, view);
         return view;
       },
@@ -119,7 +119,7 @@ export async function createProgramDraft(
 
 /** Reads a draft. @throws AppError not_found, conflict (it is not a draft) */
 export async function getProgramDraft(core: MailCore, caller: Caller, draftId: string): Promise<ProgramDraftView> {
-  await renewHtml(core, draftId);
+  await renewSanitizedHtml(core, draftId);
   return buildProgramDraftView(core, caller, readDraft(core.db, caller, draftId, "read"));
 }
 
@@ -139,7 +139,7 @@ export async function changeProgramDraft(
   const draft = readDraft(core.db, caller, draftId);
   // The answer has all of it.
   if (draft.writtenBy === undefined || draft.writtenBy !== caller.keyId) requireScope(caller, "read");
-  requireUnchanged(draft, revision);
+  requireDraftUnchanged(draft, revision);
   const message = changed(core, caller, draft, fields);
   const { to, cc, bcc } = draft.unfinished;
   const unfinished = {
@@ -157,7 +157,7 @@ export async function changeProgramDraft(
       files: files && (await keepFiles(core, message, files)),
       also(tx, saved) {
         const view = buildProgramDraftView(core, caller, saved);
-        noteOperation(tx, caller, { ids: [view.id], changes: 1 }, core.now());
+        addJournalEntry(tx, caller, { ids: [view.id], changes: 1 }, core.now());
         record(tx, view);
         return view;
       },
@@ -169,7 +169,7 @@ export async function changeProgramDraft(
 export function discardProgramDraft({ now }: Reader, tx: Tx, caller: Caller, draftId: string): void {
   const { id } = readDraft(tx, caller, draftId);
   trashDraft(tx, caller, id, now());
-  noteOperation(tx, caller, { ids: [draftId], changes: 1 }, now());
+  addJournalEntry(tx, caller, { ids: [draftId], changes: 1 }, now());
 }
 
 /**
@@ -184,12 +184,12 @@ export async function sendProgramDraft(
   record: RecordIn<SendView>,
 ): Promise<SendView> {
   const draft = readDraft(core.db, caller, draftId);
-  requireUnchanged(draft, revision ?? draft.revision);
+  requireDraftUnchanged(draft, revision ?? draft.revision);
   requireFinished(draft);
   const message = messageOfDraft(core, caller, draft);
   const remove = (tx: Tx, { held }: Pick<SendView, "held">) => {
     const present = readDraft(tx, caller, draftId);
-    requireUnchanged(present, draft.revision);
+    requireDraftUnchanged(present, draft.revision);
     requireSameFiles(present, draft);
     // A held message may end unsent, and is then deleted: what a person wrote stays in trash.
     if (held && present.writtenBy === undefined) trashDraft(tx, caller, present.id, core.now());

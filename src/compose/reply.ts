@@ -8,12 +8,12 @@ import type { Caller, Reach } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { reachedThread } from "../mailbox/changing/change.ts";
 import { servedHtml } from "../mailbox/reading/messages.ts";
-import { BEFORE_ANY_EXPIRY, isOwnAddress, routeFor } from "../mailbox/state/addresses.ts";
-import { type EmailAddress, envelopeAddress, isAnonymous, normalizeAddress } from "../message/address.ts";
+import { BEFORE_ANY_EXPIRY, isOwnAddress, routeMailFromWorkspace } from "../mailbox/state/addresses.ts";
+import { type EmailAddress, envelopeAddress, isPlaceholderAddress, normalizeAddress } from "../message/address.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
 import { parseReferences } from "../message/message-id.ts";
-import { quoteGiven } from "../message/recipients.ts";
-import { isReply } from "../message/subject.ts";
+import { quoteRefusedInput } from "../message/recipients.ts";
+import { isReplySubject } from "../message/subject.ts";
 import { addresses, messageBodies, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
@@ -93,7 +93,7 @@ export function readReplyContext(db: Db, caller: Caller, threadId: string): Repl
   const { thread, reach } = reachedThread(db, caller, threadId);
   const { mailboxId, seq: threadSeq } = thread;
   const leadsHere = (address: string): boolean => {
-    const route = routeFor(db, reach.mailbox.workspaceId, address, BEFORE_ANY_EXPIRY);
+    const route = routeMailFromWorkspace(db, reach.mailbox.workspaceId, address, BEFORE_ANY_EXPIRY);
     return route.kind === "mailbox" && route.mailboxId === mailboxId;
   };
   const arrivedOn = statements(db)
@@ -155,7 +155,7 @@ export function replySender(
     const usable = [...new Set([reach.mailbox.address, ...own, ...arrivedOn])].join(", ");
     throw new AppError(
       "unprocessable",
-      `You cannot answer from ${quoteGiven(given)}: this conversation is answered from ${usable}`,
+      `You cannot answer from ${quoteRefusedInput(given)}: this conversation is answered from ${usable}`,
     );
   }
   const address = answered.kind === "received" ? answered.receivedOn : normalizeAddress(answered.from.email);
@@ -163,7 +163,7 @@ export function replySender(
 }
 
 /**
- * The recipients of the reply: those of answerTo for a received message, or To of a sent one. With `all`, Cc gets the
+ * The recipients of the reply: those of chooseReplyAddresses for a received message, or To of a sent one. With `all`, Cc gets the
  * other recipients of the message (RFC 5322 §3.6.3). Senders without an address are left out; both lists may be empty.
  */
 export function replyRecipients(
@@ -175,27 +175,27 @@ export function replyRecipients(
   const others = (addresses: readonly EmailAddress[]) =>
     reachable(addresses).filter(({ email }) => !isOwnAddress(ours, email));
   if (kind === "sent") return { to: reachable(to), cc: all ? others(cc) : [] };
-  return { to: reachable(answerTo(ours, { replyTo, from })), cc: all ? others([...to, ...cc]) : [] };
+  return { to: reachable(chooseReplyAddresses(ours, { replyTo, from })), cc: all ? others([...to, ...cc]) : [] };
 }
 
 /** Where the answer to a received message goes: Reply-To, unless it names nobody but the mailbox (`own`), else From. */
-export function answerTo(
+export function chooseReplyAddresses(
   own: ReadonlySet<string>,
   { replyTo, from }: Pick<AnsweredMessage, "replyTo" | "from">,
 ): EmailAddress[] {
-  const isOther = ({ email }: EmailAddress) => !isAnonymous(email) && !isOwnAddress(own, email);
+  const isOther = ({ email }: EmailAddress) => !isPlaceholderAddress(email) && !isOwnAddress(own, email);
   return replyTo.some(isOther) ? replyTo : [from];
 }
 
 /** Addresses as in an envelope. Text that is not an address is kept, so that sending names and refuses it. */
 const reachable = (addresses: readonly EmailAddress[]): EmailAddress[] =>
   addresses
-    .filter(({ email }) => !isAnonymous(email))
+    .filter(({ email }) => !isPlaceholderAddress(email))
     .map((address) => ({ ...address, email: envelopeAddress(address.email) ?? address.email }));
 
 /** The subject of a reply to a message with this subject, with `Re:` unless it has a reply prefix; cut to LONGEST_SUBJECT. */
 export const replySubject = (subject: string): string =>
-  (isReply(subject) ? subject : `Re: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed().trimEnd();
+  (isReplySubject(subject) ? subject : `Re: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed().trimEnd();
 
 /** Most identifiers in References, and characters of them: those between the root and the newest are left out. */
 const MOST_REFERENCES = 50;

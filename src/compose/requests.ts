@@ -2,7 +2,14 @@
  * Requests that write mail, each a schema and its type (rules: Send request, Reply request, Drafts over the API, Attached
  * files, Added fields). The files that `attachments` names are read beforehand (attached-files.ts), and given beside the request.
  */
-import { dateTime, email, filled, filledList, type Given, t } from "../base/json-schema.ts";
+import {
+  dateTimeSchema,
+  emailSchema,
+  filledListSchema,
+  filledStringSchema,
+  type Given,
+  t,
+} from "../base/json-schema.ts";
 import { LONGEST_SUBJECT } from "../message/compose.ts";
 
 export const MOST_ATTACHMENTS = 50;
@@ -18,8 +25,10 @@ const LIST = "addresses, as text with commas between them or as a list";
 /** A file to attach. Once the request was read, `content` is the name of a file that came with it (uploadName). */
 export const AttachmentRequest = t.Object(
   {
-    attachmentId: t.Optional(filled({ description: "An attachment that the key can read" })),
-    emailId: t.Optional(filled({ description: "A message that the key can read: attached as a file, without Bcc" })),
+    attachmentId: t.Optional(filledStringSchema({ description: "An attachment that the key can read" })),
+    emailId: t.Optional(
+      filledStringSchema({ description: "A message that the key can read: attached as a file, without Bcc" }),
+    ),
     filename: t.Optional(
       t.String({ minLength: 1, maxLength: 255, description: "Required with text and content; renames the others" }),
     ),
@@ -74,7 +83,7 @@ const Content = t.Object({
 /** A message that is shown below another. */
 const Forwarding = t.Object({
   forward: t.Optional(
-    filled({
+    filledStringSchema({
       description:
         "Id of a message that is shown below, with its attachments. text and html may both be missing then. Needs the scope read",
     }),
@@ -84,13 +93,13 @@ const Forwarding = t.Object({
 export type Forwarding = Given<typeof Forwarding>;
 
 const sendAt = t.Optional(
-  dateTime({
+  dateTimeSchema({
     description:
       "When to send it, within the year to come. Until then it is a draft: discard that, and nothing is sent",
   }),
 );
 
-const from = email({ description: "Address of a mailbox, not an alias, that the key may send from" });
+const from = emailSchema({ description: "Address of a mailbox, not an alias, that the key may send from" });
 const copies = {
   cc: t.Optional(addressList(`Recipients of a copy: ${LIST}`)),
   bcc: t.Optional(addressList(`Recipients whom no other recipient sees: ${LIST}`)),
@@ -106,7 +115,7 @@ export type Timed<R> = Omit<R, "sendAt"> & { at?: number | undefined };
 export const SendRequest = t.Object(
   {
     from,
-    to: t.Union([filled(), filledList(t.String())], { description: `Recipients: ${LIST}` }),
+    to: t.Union([filledStringSchema(), filledListSchema(t.String())], { description: `Recipients: ${LIST}` }),
     ...copies,
     subject,
     ...Content.properties,
@@ -160,7 +169,7 @@ export const DraftReplyRequest = t.Object(
     ...Content.properties,
     replyAll: t.Optional(t.Boolean({ description: "true replies to everyone on the last message, To and Cc too" })),
     from: t.Optional(
-      email({
+      emailSchema({
         description:
           "The conversation's mailbox or one of its aliases; the address the mail arrived on when it is left out",
       }),

@@ -14,17 +14,17 @@ import type { Job } from "../base/scheduler.ts";
 import { findAbsence } from "../mailbox/filing/absences.ts";
 import {
   type AutomaticMail,
-  dueMail,
-  finishMail,
-  nextMailDue,
-  postponeMail,
+  findNextAutomaticMailTime,
+  finishAutomaticMail,
+  listDueAutomaticMail,
+  postponeAutomaticMail,
 } from "../mailbox/filing/automatic-requests.ts";
 import { mayForwardTo } from "../mailbox/filing/rules.ts";
-import { getMessage, listStoredFiles } from "../mailbox/reading/messages.ts";
-import { renewHtml } from "../mailbox/reading/stored-html.ts";
+import { getMessage, listReusableAttachments } from "../mailbox/reading/messages.ts";
+import { renewSanitizedHtml } from "../mailbox/reading/stored-html.ts";
 import { ownAddresses } from "../mailbox/state/addresses.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { isAnonymous } from "../message/address.ts";
+import { isPlaceholderAddress } from "../message/address.ts";
 import { formatAddress, LONGEST_SUBJECT } from "../message/compose.ts";
 import { forwardSubject } from "../message/composition.ts";
 import { parseReferences } from "../message/message-id.ts";
@@ -36,8 +36,8 @@ import { mailboxes, messageBodies, messages, threads } from "../store/schema.ts"
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import { compositionFile } from "./attached-files.ts";
-import { createOutgoingMessage, forwardedFrom, type OutgoingMessage } from "./outgoing.ts";
-import { answerTo, replyHeaders } from "./reply.ts";
+import { createOutgoingMessage, type OutgoingMessage, toForwardedMessage } from "./outgoing.ts";
+import { chooseReplyAddresses, replyHeaders } from "./reply.ts";
 
 /** Time after which a message that a cap or the queue refused is tried again, and the age of a request that is given up. */
 const RETRY_MS = 15 * 60_000;
@@ -95,11 +95,11 @@ async function composeAutomaticForward(
 ): Promise<OutgoingMessage> {
   const { id, mailbox: box, replyTo, from, subject } = arrived;
   const reader = makeMailboxReader(box);
-  await renewHtml(core, id);
-  const forwarded = { ...forwardedFrom(getMessage(core, reader, id, { html: true })), from, subject };
-  const files = listStoredFiles(core, reader, id).map(compositionFile);
+  await renewSanitizedHtml(core, id);
+  const forwarded = { ...toForwardedMessage(getMessage(core, reader, id, { html: true })), from, subject };
+  const files = listReusableAttachments(core, reader, id).map(compositionFile);
   const own = ownAddresses(core.db, box.id);
-  const answered = answerTo(own, { replyTo, from }).filter(({ email }) => !isAnonymous(email));
+  const answered = chooseReplyAddresses(own, { replyTo, from }).filter(({ email }) => !isPlaceholderAddress(email));
   // It answers nothing.
   const references = replyHeaders(answeredIn(arrived)).filter(([name]) => name === "References");
   return createOutgoingMessage(
@@ -160,7 +160,7 @@ async function send(core: SendCore, request: AutomaticMail): Promise<void> {
   if (!arrived) return;
   /** False if the message is gone by now. */
   const end = (tx: Tx, outcome: "accepted" | "refused", reply: string): boolean => {
-    if (!finishMail(tx, seq)) return false;
+    if (!finishAutomaticMail(tx, seq)) return false;
     const key = arrived.messageId ?? arrived.id;
     traceAutomatic(tx, key, { at: now(), emailId: arrived.id, automatic: kind, recipient, outcome, reply });
     return true;
@@ -181,36 +181,36 @@ async function send(core: SendCore, request: AutomaticMail): Promise<void> {
     if (!(error instanceof AppError)) throw error;
     const isForNow = ["rate_limited", "upstream_failed", "server_error"].includes(error.code);
     if (!isForNow || now() - askedAt >= GIVE_UP_MS) return await refuse(`${error.code}: ${error.message}`);
-    await store.enqueue((tx) => postponeMail(tx, seq, now() + RETRY_MS));
+    await store.enqueue((tx) => postponeAutomaticMail(tx, seq, now() + RETRY_MS));
   }
 }
 
 /** The job that sends what filing asked for, woken by the commit in which mail is due. */
-export function automaticMail(core: SendCore): Job {
+export function sendAutomaticMail(core: SendCore): Job {
   const { db, store, now } = core;
   const name = "send-automatic-mail";
   store.onCommit(() => {
-    const dueAt = nextMailDue(db);
+    const dueAt = findNextAutomaticMailTime(db);
     if (dueAt !== null && dueAt <= now()) core.wake(name);
   });
   return {
     name,
     async runDue(from) {
       let failure: unknown;
-      for (let due = dueMail(db, from); due.length > 0; due = dueMail(db, from)) {
+      for (let due = listDueAutomaticMail(db, from); due.length > 0; due = listDueAutomaticMail(db, from)) {
         for (const request of due) {
           try {
             await send(core, request);
           } catch (error) {
             // One that fails does not delay the others.
             failure ??= error;
-            await store.enqueue((tx) => postponeMail(tx, request.seq, now() + RETRY_MS));
+            await store.enqueue((tx) => postponeAutomaticMail(tx, request.seq, now() + RETRY_MS));
           }
         }
       }
       // The scheduler logs it, and tries again.
       if (failure !== undefined) throw failure;
-      return nextMailDue(db);
+      return findNextAutomaticMailTime(db);
     },
   };
 }

@@ -4,10 +4,10 @@
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { noteOperation } from "../journal/entries.ts";
+import { addJournalEntry } from "../journal/entries.ts";
 import { transmittedSizes } from "../mailbox/changing/drafts.ts";
-import { getMessage, listStoredFiles } from "../mailbox/reading/messages.ts";
-import { renewHtml } from "../mailbox/reading/stored-html.ts";
+import { getMessage, listReusableAttachments } from "../mailbox/reading/messages.ts";
+import { renewSanitizedHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import type { ReceivedMessage } from "../mailbox/state/received.ts";
@@ -20,22 +20,22 @@ import {
   withoutImages,
 } from "../message/composition.ts";
 import { readRecipients } from "../message/recipients.ts";
-import { requireSize } from "../outbound/accept.ts";
-import { mergeRecipients, requireRoom, type Sender, senderFor } from "../outbound/guardrails.ts";
+import { requireMessageSize } from "../outbound/accept.ts";
+import { mergeRecipients, requireMailboxSpace, resolveSender, type Sender } from "../outbound/guardrails.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core, Reader } from "../store/core.ts";
 import type { Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
-import { type OutgoingFile, readable, storedAgain, storeFiles } from "./attached-files.ts";
+import { type OutgoingFile, readReferencedContent, reuseStoredFile, storeFiles } from "./attached-files.ts";
 import { sendLater } from "./draft-sending.ts";
 import {
-  addedFields,
-  addressesIn,
   createOutgoingMessage,
-  forwardedFrom,
+  listRecipientsInField,
   type OutgoingMessage,
   prepareDraft,
+  readAddedHeaderFields,
   requireBodySize,
+  toForwardedMessage,
 } from "./outgoing.ts";
 import { createProgramDraft } from "./program-drafts.ts";
 import {
@@ -56,7 +56,7 @@ import type {
 } from "./requests.ts";
 import type { DraftView, ProgramDraftView, SendView } from "./sending-views.ts";
 import { type RecordResponse, submitOutgoing } from "./submit.ts";
-import { addressFor, fileDraft } from "./write-drafts.ts";
+import { chooseSenderAddress, fileDraft } from "./write-drafts.ts";
 
 /** A message that the server writes for a person. */
 export interface WrittenFor extends Pick<Composition, "text" | "calendar"> {
@@ -121,7 +121,7 @@ function composeReply(
       core,
       { mailbox: reach.mailbox, from, recipients, subject },
       { text: request.text, html: request.html, quoted, forwarded },
-      [...replyHeaders(answered), ...addedFields(request)],
+      [...replyHeaders(answered), ...readAddedHeaderFields(request)],
     ),
     toNobody: computed.to.length + computed.cc.length === 0,
   };
@@ -134,11 +134,11 @@ async function forwardedBy(
   { forward: id, forwardAttachments = true }: Forwarding,
 ): Promise<{ forwarded?: ForwardedMessage; files: OutgoingFile[] }> {
   if (id === undefined) return { files: [] };
-  const find = () => readable("message to forward", () => getMessage(core, caller, id, { html: true }));
+  const find = () => readReferencedContent("message to forward", () => getMessage(core, caller, id, { html: true }));
   find();
-  await renewHtml(core, id);
-  const forwarded = forwardedFrom(find());
-  const files = forwardAttachments ? listStoredFiles(core, caller, id).map(storedAgain) : [];
+  await renewSanitizedHtml(core, id);
+  const forwarded = toForwardedMessage(find());
+  const files = forwardAttachments ? listReusableAttachments(core, caller, id).map(reuseStoredFile) : [];
   return { forwarded: files.length > 0 ? forwarded : withoutImages(forwarded), files };
 }
 
@@ -151,7 +151,7 @@ async function newReply(
   files: readonly OutgoingFile[],
 ): Promise<{ reply: ReturnType<typeof composeReply>; files: OutgoingFile[] }> {
   requireBodySize(request);
-  if (request.quote) await renewHtml(core, threadId);
+  if (request.quote) await renewSanitizedHtml(core, threadId);
   // The conversation is refused first.
   if (request.forward !== undefined) answeredIn(core, caller, threadId);
   const original = await forwardedBy(core, caller, request);
@@ -180,7 +180,7 @@ async function newMessage(
     core,
     { mailbox: reach.mailbox, from, recipients, subject },
     { text, html, forwarded },
-    addedFields(request),
+    readAddedHeaderFields(request),
   );
   return { message, files: [...files, ...along] };
 }
@@ -216,7 +216,7 @@ export async function sendMessage(
   files: readonly OutgoingFile[] = [],
 ): Promise<SendView> {
   requireBodySize(request);
-  const sender = senderFor(core.db, caller, request.from, { alias: false });
+  const sender = resolveSender(core.db, caller, request.from, { alias: false });
   const { message, files: all } = await newMessage(core, caller, sender, request, files);
   if (message.recipients.length === 0) {
     throw new AppError("unprocessable", "There is no recipient: `to` is empty");
@@ -230,7 +230,7 @@ export async function sendMessage(
  * Accepts a message that the server writes for a person who pressed a button at a received one. @throws AppError
  * forbidden; as sendMessage
  */
-export async function sendFor(
+export async function sendMessageOnBehalf(
   core: SendCore,
   caller: Caller,
   { about, from, to, subject, headers = [], joins = false, ...content }: WrittenFor,
@@ -263,14 +263,14 @@ export async function newDraft(
   files: readonly OutgoingFile[] = [],
 ): Promise<ProgramDraftView> {
   requireBodySize(request);
-  const from = request.from ?? addressFor(core, caller);
-  const sender = senderFor(core.db, caller, from, { alias: false });
+  const from = request.from ?? chooseSenderAddress(core, caller);
+  const sender = resolveSender(core.db, caller, from, { alias: false });
   const { message, files: all } = await newMessage(core, caller, sender, request, files);
   return createProgramDraft(core, caller, message, record, all);
 }
 
 /** Accepts a reply to a conversation. @throws AppError as sendMessage, not_found */
-export async function reply(
+export async function sendReply(
   core: SendCore,
   caller: Caller,
   threadId: string,
@@ -289,7 +289,7 @@ export async function reply(
 }
 
 /** Keeps a reply as a draft. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
-export async function keepReply(
+export async function createReplyDraft(
   core: ParsingCore,
   caller: Caller,
   threadId: string,
@@ -300,21 +300,21 @@ export async function keepReply(
   const { from, recipients, composition } = reply;
   const message = await prepareDraft(core, reply.mailbox.id, composition);
   const size = message.size + transmittedSizes(all);
-  requireSize({ size }, core.options.get("smtp.maxMessageBytes"));
-  requireRoom(readMailboxUsage(core, reply.mailbox.id), size, reply.mailbox.address, "unprocessable");
+  requireMessageSize({ size }, core.options.get("smtp.maxMessageBytes"));
+  requireMailboxSpace(readMailboxUsage(core, reply.mailbox.id), size, reply.mailbox.address, "unprocessable");
   const stored = await storeFiles(all);
   const draftId = await core.store.enqueue((tx) => {
     const id = fileDraft(core, tx, caller, reply, message, { answers: threadId }, stored);
-    noteOperation(tx, caller, { ids: [id, threadId] }, core.now());
+    addJournalEntry(tx, caller, { ids: [id, threadId] }, core.now());
     return id;
   });
-  const cc = addressesIn(recipients, "cc");
+  const cc = listRecipientsInField(recipients, "cc");
   return {
     ok: true,
     draftId,
     replyToThreadId: threadId,
     from,
-    to: listed(addressesIn(recipients, "to")),
+    to: listed(listRecipientsInField(recipients, "to")),
     cc: cc.length === 0 ? null : listed(cc),
     subject: message.subject,
   };

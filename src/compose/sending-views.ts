@@ -1,5 +1,5 @@
 /** Answers about mail that was written, each a schema and its type (rules: Resources). */
-import { alwaysTrue, dateTime, email, nullable, type Static, t } from "../base/json-schema.ts";
+import { alwaysTrue, dateTimeSchema, emailSchema, nullable, type Static, t } from "../base/json-schema.ts";
 import { AttachmentView } from "../mailbox/state/views.ts";
 import { EmailAddress } from "../message/message-schemas.ts";
 
@@ -12,7 +12,7 @@ export const SendView = t.Object(
     emailId: nullable(t.String(), { description: "Id of the stored Sent copy, as in GET /messages/{id}" }),
     threadId: t.String(),
     mailboxId: t.String(),
-    from: email(),
+    from: emailSchema(),
     held: t.Optional(
       alwaysTrue({
         description:
@@ -22,7 +22,7 @@ export const SendView = t.Object(
     scheduled: t.Optional(
       alwaysTrue({ description: "true with sendAt: it is a draft until then, and emailId is null" }),
     ),
-    sendAt: t.Optional(dateTime()),
+    sendAt: t.Optional(dateTimeSchema()),
     draftId: t.Optional(t.String({ description: "With sendAt: the draft, whose discarding cancels it" })),
   },
   { $id: "SendResponse" },
@@ -37,7 +37,7 @@ export const ProgramDraftView = t.Object(
     emailId: t.String({ description: "Id of its message, as in GET /messages/{id}" }),
     revision: t.Integer({ description: "Grows with each change" }),
     mailboxId: t.String(),
-    from: email(),
+    from: emailSchema(),
     to: t.Array(EmailAddress),
     cc: t.Array(EmailAddress),
     bcc: t.Optional(t.Array(EmailAddress, { description: "For the person who wrote it last" })),
@@ -48,8 +48,8 @@ export const ProgramDraftView = t.Object(
     html: t.Optional(t.String({ description: "Without scripts and event handlers" })),
     attachments: t.Array(AttachmentView),
     replyToThreadId: nullable(t.String(), { description: "The conversation that it replies to" }),
-    savedAt: dateTime(),
-    sendAt: t.Optional(dateTime({ description: "When it is sent" })),
+    savedAt: dateTimeSchema(),
+    sendAt: t.Optional(dateTimeSchema({ description: "When it is sent" })),
     refusal: t.Optional(t.String({ description: "For people: why it could not be sent when it was due" })),
   },
   { $id: "Draft" },

@@ -28,14 +28,14 @@ export async function submitOutgoing(
     compose: async () =>
       files.length === 0 ? composition : { ...composition, files: (await storeFiles(files)).map(compositionFile) },
   };
-  return sendView(await submitMessage(core, submission, record && ((tx, sent) => record(tx, sendView(sent)))));
+  return toSendView(await submitMessage(core, submission, record && ((tx, sent) => record(tx, toSendView(sent)))));
 }
 
 /** Bytes of files together. */
 export const sumFileSizes = (files: readonly OutgoingFile[]): number => files.reduce((sum, { size }) => sum + size, 0);
 
 /** The answer of the API about a message that was accepted. */
-export const sendView = ({
+export const toSendView = ({
   messageId,
   emailId,
   threadId,

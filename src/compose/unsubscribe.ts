@@ -4,18 +4,23 @@
  * has little time; the message goes through the pipeline of all mail.
  */
 import { type Caller, requireAccess } from "../access/caller.ts";
-import { createSlots } from "../access/slowdown.ts";
+import { createConcurrencyLimits } from "../access/slowdown.ts";
 import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { AppError } from "../base/errors.ts";
 import { createShares } from "../base/shares.ts";
 import { toIsoTime } from "../base/time.ts";
-import { leftAt, noteLeft, type ReceivedMessage, receivedMessage } from "../mailbox/state/received.ts";
-import { mailingListId, type WayToLeave, wayToLeave } from "../message/mailing-list.ts";
+import {
+  findMailingListLeaveTime,
+  noteMailingListLeft,
+  type ReceivedMessage,
+  receivedMessage,
+} from "../mailbox/state/received.ts";
+import { chooseUnsubscribeWay, mailingListId, type WayToLeave } from "../message/mailing-list.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Reader } from "../store/core.ts";
 import type { Tx } from "../store/store.ts";
-import { sendFor } from "./send.ts";
+import { sendMessageOnBehalf } from "./send.ts";
 
 const TIMEOUT_MS = 10_000;
 /** Requests at once for one person, and how many more wait. */
@@ -35,13 +40,17 @@ export interface UnsubscribeView {
 
 /** The way to leave the list of a message. There is none in spam: an answer would tell the sender that the address exists. */
 const wayFrom = ({ folder, headers, isListSigned }: ReceivedMessage): WayToLeave | undefined =>
-  folder === "spam" ? undefined : wayToLeave(headers, isListSigned);
+  folder === "spam" ? undefined : chooseUnsubscribeWay(headers, isListSigned);
 
 /** The way that a person who may send from the mailbox has; undefined if there is none. */
 export function wayToUnsubscribe({ db }: Reader, message: ReceivedMessage): UnsubscribeView | undefined {
   const way = message.reach.access.send ? wayFrom(message) : undefined;
   if (!way) return undefined;
-  const left = leftAt(db, message.reach.mailbox.id, mailingListId(message.headers, message.from.email));
+  const left = findMailingListLeaveTime(
+    db,
+    message.reach.mailbox.id,
+    mailingListId(message.headers, message.from.email),
+  );
   return { by: way.by, at: unsubscribeTarget(way), ...(left !== undefined && { leftAt: toIsoTime(left) }) };
 }
 
@@ -49,7 +58,7 @@ export function wayToUnsubscribe({ db }: Reader, message: ReceivedMessage): Unsu
 export function openUnsubscribing(core: SendCore, allow: HttpClientParts["allow"] = () => []) {
   const { db, store, runtime } = core;
   const client = openHttpClient({ runtime, allow, mostIdle: 1 });
-  const slots = createSlots({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
+  const slots = createConcurrencyLimits({ atOnce: AT_ONCE, mostWaiting: MOST_WAITING });
   const underWay = createShares({ most: MOST_REQUESTS.unsubscribing, runtime });
 
   async function post(caller: Caller, url: string): Promise<void> {
@@ -90,13 +99,13 @@ export function openUnsubscribing(core: SendCore, allow: HttpClientParts["allow"
       requireAccess(reach, "send");
       const list = mailingListId(headers, from.email);
       const now = core.now();
-      const note = (tx: Tx) => noteLeft(tx, { mailboxId: reach.mailbox.id, list, leftAt: now });
+      const note = (tx: Tx) => noteMailingListLeft(tx, { mailboxId: reach.mailbox.id, list, leftAt: now });
       if (way.by === "post") {
         await slots.within(caller.userId, () => post(caller, way.url));
         store.transact(note);
       } else {
         const { to, subject, body } = way;
-        await sendFor(core, caller, { about: message, to, subject, text: body }, note);
+        await sendMessageOnBehalf(core, caller, { about: message, to, subject, text: body }, note);
       }
       return { by: way.by, at: unsubscribeTarget(way), leftAt: toIsoTime(now) };
     },

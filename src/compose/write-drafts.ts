@@ -6,7 +6,7 @@
  * Invariant: a draft that is scheduled for sending does not change; the sending is undone first.
  */
 import { eq, sql } from "drizzle-orm";
-import { type Caller, findReachableMailboxes, notFound, reachTo, requireAccess } from "../access/caller.ts";
+import { type Caller, findReach, findReachableMailboxes, outOfReachError, requireAccess } from "../access/caller.ts";
 import { findKeyHolder } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { toIsoTime } from "../base/time.ts";
@@ -14,13 +14,13 @@ import { trashDraft } from "../mailbox/changing/change.ts";
 import {
   attachFiles,
   changeDraft,
-  claimDraft,
   type Draft,
   detachFile,
   draftsAnswering,
+  markDraftEditedByPerson,
   readDraft,
   removeDraft,
-  replaceFiles,
+  replaceDraftFiles,
   transmittedSize,
   transmittedSizes,
 } from "../mailbox/changing/drafts.ts";
@@ -30,26 +30,26 @@ import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
 import {
   attachmentView,
   getMessage,
-  listStoredFiles,
+  listReusableAttachments,
   type StoredFile,
   storedFile,
   writtenContent,
 } from "../mailbox/reading/messages.ts";
-import { forwardHtml, renewHtml } from "../mailbox/reading/stored-html.ts";
+import { renderForwardedHtml, renewSanitizedHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { readMailboxUsage, resolveMailboxId } from "../mailbox/state/mailboxes.ts";
-import { readMailboxTexts, signatureBlock } from "../mailbox/state/texts.ts";
+import { readSignatureAndTemplates, signatureBlock } from "../mailbox/state/texts.ts";
 import type { AttachmentView, MessageView } from "../mailbox/state/views.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import { type Composition, forwardedText, forwardSubject } from "../message/composition.ts";
 import { decodeWords } from "../message/headers.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
-import { readRecipients, readUnfinished } from "../message/recipients.ts";
+import { readRecipients, readUnfinishedRecipients } from "../message/recipients.ts";
 import { htmlOfText } from "../message/text.ts";
-import { requireSize } from "../outbound/accept.ts";
+import { requireMessageSize } from "../outbound/accept.ts";
 import { getHeld } from "../outbound/approval.ts";
-import { mergeRecipients, requireRoom, senderFor } from "../outbound/guardrails.ts";
+import { mergeRecipients, requireMailboxSpace, resolveSender } from "../outbound/guardrails.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { type DraftAgent, type RecipientField, threads, type Unfinished } from "../store/schema.ts";
@@ -58,12 +58,12 @@ import type { Db, NotAPromise, Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
 import { bareMediaType, bytesWithoutBcc, compositionFile } from "./attached-files.ts";
 import {
-  addressesIn,
   createOutgoingMessage,
-  forwardedFrom,
+  listRecipientsInField,
   type OutgoingMessage,
   prepareDraft,
   requireBodySize,
+  toForwardedMessage,
 } from "./outgoing.ts";
 import { readReplyContext, replyHeaders, replySender, TRANSMITTABLE_ID } from "./reply.ts";
 import type { DraftRequest } from "./requests.ts";
@@ -156,7 +156,7 @@ export function composeDraft(
   const sender =
     context && answered
       ? { reach: context.reach, address: replySender(context, answered, from) }
-      : senderFor(core.db, caller, from, { alias: true });
+      : resolveSender(core.db, caller, from, { alias: true });
   return createOutgoingMessage(
     core,
     {
@@ -175,7 +175,7 @@ export function composeDraft(
  * The address of a mailbox if the caller may send from there, else of another, preferably their own.
  * @throws AppError forbidden
  */
-export function addressFor({ db }: Reader, caller: Caller, mailboxId?: string): string {
+export function chooseSenderAddress({ db }: Reader, caller: Caller, mailboxId?: string): string {
   const reached = [...findReachableMailboxes(db, caller).values()].filter(({ access }) => access.send);
   const chosen =
     reached.find(({ mailbox: { id } }) => id === mailboxId) ??
@@ -224,8 +224,13 @@ export function fileDraft(
   files: readonly StoredFile[] = [],
 ): string {
   // The mailbox, or the caller's share of it, may have ended meanwhile.
-  if (!reachTo(tx, caller, box.id)) throw notFound("thread");
-  requireRoom(readMailboxUsage(core, box.id), prepared.size + transmittedSizes(files), box.address, "unprocessable");
+  if (!findReach(tx, caller, box.id)) throw outOfReachError("thread");
+  requireMailboxSpace(
+    readMailboxUsage(core, box.id),
+    prepared.size + transmittedSizes(files),
+    box.address,
+    "unprocessable",
+  );
   const agent = more.agent ?? findKeyHolder(tx, caller);
   const { threadId } = fileMessage(core, tx, {
     kind: "draft",
@@ -234,7 +239,7 @@ export function fileDraft(
     message: prepared,
     now: core.now(),
     sentBy: caller.userId,
-    bcc: addressesIn(recipients, "bcc"),
+    bcc: listRecipientsInField(recipients, "bcc"),
     draft: { ...more, ...(agent && { agent }), ...(caller.keyId !== undefined && { writtenBy: caller.keyId }) },
   });
   if (files.length > 0) attachFiles(core, tx, readDraft(tx, caller, threadId), files);
@@ -242,7 +247,7 @@ export function fileDraft(
 }
 
 /** The message that a request describes. @throws AppError as saveDraft, unprocessable */
-export function describeDraft(
+export function readDraftRequest(
   core: Core,
   caller: Caller,
   request: DraftRequest,
@@ -303,26 +308,26 @@ export async function storeDraft<T>(
   const former =
     draft && caller.keyId !== undefined && !asWritten ? await formerVersion(core, caller, draft) : undefined;
   const from = prepared.from ?? { email: message.from };
-  const bcc = addressesIn(message.recipients, "bcc");
+  const bcc = listRecipientsInField(message.recipients, "bcc");
   return core.store.enqueue((tx) => {
     const present = draft && readDraft(tx, caller, draft.id);
     if (present) {
-      requireUnchanged(present, revision);
+      requireDraftUnchanged(present, revision);
       check?.(present);
     }
     if (present && former) keepFormer(core, tx, caller, present, former);
     const attached = files ?? present?.attachments ?? [];
     const size = prepared.size + transmittedSizes(attached);
-    requireSize({ size }, largestMessage(core));
+    requireMessageSize({ size }, largestMessage(core));
     let id = present?.id ?? "";
     if (present && present.reach.mailbox.id === message.mailbox.id) {
-      requireRoom(readMailboxUsage(core, message.mailbox.id), size - present.size, message.mailbox.address);
+      requireMailboxSpace(readMailboxUsage(core, message.mailbox.id), size - present.size, message.mailbox.address);
       const { userId } = caller;
       const keyId = asWritten ? present.writtenBy : caller.keyId;
       const agent = present.agent ?? (asWritten ? undefined : findKeyHolder(tx, caller));
       const change = { message: { ...prepared, from }, bcc, unfinished, userId, keyId, agent, now: core.now() };
       changeDraft(core, tx, present, change);
-      if (files) replaceFiles(core, tx, readDraft(tx, caller, id), files);
+      if (files) replaceDraftFiles(core, tx, readDraft(tx, caller, id), files);
     } else {
       const { agent } = { ...present };
       const more = { unfinished, ...(answers !== undefined && { answers }), ...(agent && { agent }) };
@@ -346,8 +351,8 @@ export async function saveDraft(
 ): Promise<SavedDraft> {
   requireBodySize(request);
   const draft = draftId === undefined ? undefined : readDraft(core.db, caller, draftId);
-  if (draft) requireUnchanged(draft, request.revision);
-  const described = describeDraft(core, caller, request, { draft, answers: request.answers, strict: false });
+  if (draft) requireDraftUnchanged(draft, request.revision);
+  const described = readDraftRequest(core, caller, request, { draft, answers: request.answers, strict: false });
   const { revision } = request;
   const also = (_: Tx, saved: Draft): SavedDraft => savedView(saved, largestMessage(core));
   return storeDraft(core, caller, described, { draft, revision, files, also });
@@ -376,11 +381,11 @@ export const openDraft = (core: Core, caller: Caller, draftId: string): DraftCon
   contentView(readDraft(core.db, caller, draftId), largestMessage(core));
 
 /** The drafts that reply to a conversation, oldest first. @throws AppError not_found */
-export const listAnswering = (reader: Reader, caller: Caller, threadId: string): DraftSummary[] =>
+export const listReplyDrafts = (reader: Reader, caller: Caller, threadId: string): DraftSummary[] =>
   draftsAnswering(reader, caller, threadId).map((id) => summaryView(readDraft(reader.db, caller, id)));
 
 /** @throws AppError not_found, forbidden, conflict, payload_too_large, insufficient_storage; errors of `content` */
-export async function attach(
+export async function attachToDraft(
   core: SendCore,
   caller: Caller,
   draftId: string,
@@ -401,7 +406,7 @@ export async function attach(
   const requireKeepable = (draft: Draft, size: number) => {
     requireFits(draft, size);
     const { mailbox: box } = draft.reach;
-    requireRoom(readMailboxUsage(core, box.id), transmittedSize(size), box.address);
+    requireMailboxSpace(readMailboxUsage(core, box.id), transmittedSize(size), box.address);
   };
   // Checked before any of the file is read.
   const opened = readChangeable(db, caller, draftId);
@@ -422,7 +427,7 @@ export async function attach(
       requireKeepable(draft, spooledFile.size);
       const name = safeFilename(filename) || defaultFilename(file.contentType, draft.attachments.length);
       attachFiles(core, tx, draft, [{ ...file, blob, filename: name }]);
-      claimDraft(tx, draft);
+      markDraftEditedByPerson(tx, draft);
       const attached = readDraft(tx, caller, draftId).attachments.at(-1);
       if (!attached) throw new Error("the file that was just attached is not there");
       return attachmentView(attached);
@@ -433,12 +438,17 @@ export async function attach(
 }
 
 /** @throws AppError not_found, forbidden, conflict */
-export async function detach(core: MailCore, caller: Caller, draftId: string, attachmentId: string): Promise<void> {
+export async function detachFromDraft(
+  core: MailCore,
+  caller: Caller,
+  draftId: string,
+  attachmentId: string,
+): Promise<void> {
   await core.store.enqueue((tx) => {
     const draft = readChangeable(tx, caller, draftId);
-    if (!draft.attachments.some(({ id }) => id === attachmentId)) throw notFound("attachment");
+    if (!draft.attachments.some(({ id }) => id === attachmentId)) throw outOfReachError("attachment");
     detachFile(core, tx, draft, attachmentId);
-    claimDraft(tx, draft);
+    markDraftEditedByPerson(tx, draft);
   });
 }
 
@@ -446,19 +456,19 @@ export async function detach(core: MailCore, caller: Caller, draftId: string, at
  * Creates a draft that contains a whole message.
  * @throws AppError not_found, forbidden (no mailbox to send from), unprocessable (no room)
  */
-export async function forward(core: ParsingCore, caller: Caller, messageId: string): Promise<SavedDraft> {
+export async function createForwardDraft(core: ParsingCore, caller: Caller, messageId: string): Promise<SavedDraft> {
   const { db } = core;
-  await renewHtml(core, messageId);
+  await renewSanitizedHtml(core, messageId);
   const message = getMessage(core, caller, messageId, { html: true });
-  const from = addressFor(core, caller, message.mailboxId);
+  const from = chooseSenderAddress(core, caller, message.mailboxId);
   const { subject, html } = message;
-  const forwarded = forwardedFrom(message);
-  const signature = signatureBlock(readMailboxTexts(db, resolveMailboxId(db, caller, from)).signature);
+  const forwarded = toForwardedMessage(message);
+  const signature = signatureBlock(readSignatureAndTemplates(db, resolveMailboxId(db, caller, from)).signature);
   const text = signature + forwardedText(forwarded);
-  const below = html === undefined ? undefined : await forwardHtml(core, caller, forwarded);
+  const below = html === undefined ? undefined : await renderForwardedHtml(core, caller, forwarded);
   const rich = below === undefined ? undefined : htmlOfText(signature) + below;
   const envelope = { from, to: "", subject: forwardSubject(subject) };
-  const files = listStoredFiles(core, caller, messageId);
+  const files = listReusableAttachments(core, caller, messageId);
   if (rich !== undefined && Buffer.byteLength(rich) <= LARGEST_INLINE) {
     return saveDraft(core, caller, { ...envelope, html: rich }, { files });
   }
@@ -472,10 +482,10 @@ export async function forward(core: ParsingCore, caller: Caller, messageId: stri
  * Creates a draft of the caller's own with what a held message has, which stays as it is.
  * @throws AppError not_found, forbidden, payload_too_large, unprocessable (no room)
  */
-export async function copyHeld(core: ParsingCore, caller: Caller, messageId: string): Promise<SavedDraft> {
+export async function copyHeldToDraft(core: ParsingCore, caller: Caller, messageId: string): Promise<SavedDraft> {
   const { recipients, subject, answers } = getHeld(core, caller, messageId);
   const { from } = getMessage(core, caller, messageId, { html: false });
-  const field = (name: RecipientField) => addressesIn(recipients, name).map(formatAddress).join(", ");
+  const field = (name: RecipientField) => listRecipientsInField(recipients, name).map(formatAddress).join(", ");
   const request = {
     from: from.email,
     ...{ to: field("to"), cc: field("cc"), bcc: field("bcc") },
@@ -483,7 +493,7 @@ export async function copyHeld(core: ParsingCore, caller: Caller, messageId: str
     ...writtenContent(core, caller, messageId),
     ...(answers !== null && isThread(core.db, answers) && { answers }),
   };
-  return saveDraft(core, caller, request, { files: listStoredFiles(core, caller, messageId) });
+  return saveDraft(core, caller, request, { files: listReusableAttachments(core, caller, messageId) });
 }
 
 const threadById = prepared((db) =>
@@ -552,7 +562,7 @@ function requireUnscheduled({ due }: Draft): void {
 }
 
 /** @throws AppError conflict */
-export function requireUnchanged(draft: Draft, revision: number | undefined): void {
+export function requireDraftUnchanged(draft: Draft, revision: number | undefined): void {
   requireUnscheduled(draft);
   if (draft.revision === revision) return;
   throw new AppError(
@@ -575,5 +585,5 @@ function chooseDraftContent(
 
 /** Reads a recipient field. @throws AppError unprocessable if it is invalid and `strict` */
 function readField(given: string | undefined, strict: boolean): { addresses: EmailAddress[]; rest: string } {
-  return strict ? { addresses: readRecipients(given), rest: "" } : readUnfinished(given ?? "");
+  return strict ? { addresses: readRecipients(given), rest: "" } : readUnfinishedRecipients(given ?? "");
 }

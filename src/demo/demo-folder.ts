@@ -1,6 +1,6 @@
 /**
  * Data folders of demos. Every demo has the same key and password, known to everybody, so a demo is reachable from its
- * own machine alone: requireLoopback refuses other listeners, and http/http-server.ts requests to other host names.
+ * own machine alone: requireLoopbackListeners refuses other listeners, and http/http-server.ts requests to other host names.
  */
 import { listDomains } from "../admin/domains.ts";
 import { listWorkspaces, type Workspace } from "../admin/workspace-admin.ts";
@@ -39,7 +39,7 @@ export const demoEnvironment = (env: Environment): Environment => ({
 });
 
 /** Refuses listeners of a demo that other machines may reach. @throws ConfigError that names the variable */
-export function requireLoopback(config: Config): void {
+export function requireLoopbackListeners(config: Config): void {
   for (const [name, variable] of Object.entries(VARIABLES) as [Listener, string][]) {
     const listen = config[name];
     if (listen === "off" || isLoopbackHost(listen.host)) continue;

@@ -3,16 +3,16 @@
  * so the demo shows what the appliance does. It is loaded whole or not at all.
  */
 import { eq } from "drizzle-orm";
-import { createKey, findCaller, reviveKey, verifyPassword } from "../access/credentials.ts";
+import { createApiKey, findCaller, reviveApiKey, verifyPassword } from "../access/credentials.ts";
 import * as domains from "../admin/domains.ts";
 import { makeDkimKeys } from "../admin/domains.ts";
 import * as mailboxAdmin from "../admin/mailbox-admin.ts";
 import * as people from "../admin/people.ts";
-import { hashPassword } from "../admin/people.ts";
+import { hashNewPassword } from "../admin/people.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { AppError } from "../base/errors.ts";
-import { snooze } from "../mailbox/changing/change.ts";
-import { putHold, setNotified } from "../mailbox/changing/holds.ts";
+import { setThreadSnooze } from "../mailbox/changing/change.ts";
+import { markHoldNotified, putHold } from "../mailbox/changing/holds.ts";
 import { updateThread } from "../mailbox/changing/threads.ts";
 import { fileMessage } from "../mailbox/filing/filing.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/filing/prepare.ts";
@@ -67,7 +67,7 @@ export async function loadDemo(core: MailCore): Promise<Demo> {
     makeDkimKeys(),
     prepareAll(store, runtime.now()),
     prepareAnswers(store, runtime.now()),
-    hashPassword(CREDENTIALS.password),
+    hashNewPassword(CREDENTIALS.password),
   ]);
   store.transact((tx) => {
     populate(core, tx, keys, passwordHash);
@@ -97,30 +97,30 @@ async function reopen(core: MailCore, workspaceId: string): Promise<string> {
   const hash = store.db.select().from(users).where(eq(users.id, userId)).get()?.passwordHash ?? null;
   // Another password would end the sessions of open pages.
   const isSame = await verifyPassword(CREDENTIALS.password, hash);
-  const passwordHash = isSame ? undefined : await hashPassword(CREDENTIALS.password);
+  const passwordHash = isSame ? undefined : await hashNewPassword(CREDENTIALS.password);
   store.transact((tx) => {
     if (passwordHash !== undefined) people.setPassword(core, tx, userId, passwordHash);
-    if (!reviveKey(tx, CREDENTIALS.key, userId)) addKey(tx, runtime, userId);
+    if (!reviveApiKey(tx, CREDENTIALS.key, userId)) addKey(tx, runtime, userId);
   });
   return email;
 }
 
 function addKey(tx: Tx, runtime: MailCore["runtime"], userId: string): void {
-  createKey(tx, runtime, { userId, name: NAME, scopes: MAIL_SCOPES, key: CREDENTIALS.key });
+  createApiKey(tx, runtime, { userId, name: NAME, scopes: MAIL_SCOPES, key: CREDENTIALS.key });
 }
 
 /** Makes workspace, people, mailboxes, aliases, a share, and the key. */
 function populate(core: MailCore, tx: Tx, keys: Awaited<ReturnType<typeof makeDkimKeys>>, passwordHash: string): void {
   const { runtime } = core;
   const workspaceId = workspaceAdmin.addWorkspace(core, tx, NAME).id;
-  domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, DOMAIN, keys).id);
+  domains.markDomainVerified(core, tx, domains.addDomain(core, tx, workspaceId, DOMAIN, keys).id);
   const person = { workspaceId, ownMailbox: true };
   const ada = people.addUser(core, tx, { ...person, email: ADA, name: "Ada Okafor", role: "owner", passwordHash });
   const ben = people.addUser(core, tx, { ...person, email: BEN, name: "Ben Lindqvist", role: "member" });
   const support = mailboxAdmin.addMailbox(core, tx, { workspaceId, address: SUPPORT, name: "Lantern Works Support" });
-  mailboxAdmin.grant(tx, support, ben.userId, "full");
+  mailboxAdmin.grantMailboxAccess(tx, support, ben.userId, "full");
   for (const [alias, address] of Object.entries(ALIASES))
-    mailboxAdmin.addAlias(core, tx, mailboxAdmin.mailboxAt(core, address).id, alias);
+    mailboxAdmin.addAlias(core, tx, mailboxAdmin.getMailboxByAddress(core, address).id, alias);
   addKey(tx, runtime, ada.userId);
 }
 
@@ -184,9 +184,9 @@ function file(core: MailCore, tx: Tx, prepared: PreparedConversation[]): Map<str
   for (const { conversation, messages } of prepared) {
     for (const address of [conversation.mailbox, conversation.alsoIn]) {
       if (address === undefined) continue;
-      const { id: mailboxId, ownerId } = mailboxAdmin.mailboxAt(core, address);
+      const { id: mailboxId, ownerId } = mailboxAdmin.getMailboxByAddress(core, address);
       // Ben answers for the shared mailbox.
-      const sentBy = ownerId ?? people.userAt(core, BEN).id;
+      const sentBy = ownerId ?? people.getUserByAddress(core, BEN).id;
       let threadId = "";
       for (const { written, prepared: message, at } of messages) {
         const own = parseAddressList(written.from)[0]?.email === address;
@@ -201,7 +201,7 @@ function file(core: MailCore, tx: Tx, prepared: PreparedConversation[]): Map<str
       }
       const { labels, starred, unread = false, folder, snoozedFor } = conversation;
       updateThread(core, caller, threadId, { unread, starred, addLabels: labels, folder });
-      if (snoozedFor !== undefined) snooze(tx, threadId, runtime.now() + snoozedFor * HOUR_MS);
+      if (snoozedFor !== undefined) setThreadSnooze(tx, threadId, runtime.now() + snoozedFor * HOUR_MS);
       if (address === ADA) threadIds.set(conversation.subject, threadId);
     }
   }
@@ -245,10 +245,10 @@ function fileAnswers(
   threadIds: ReadonlyMap<string, string>,
 ): void {
   const { runtime } = core;
-  const { id: userId, name: person } = people.userAt(core, ADA);
-  const { id: mailboxId } = mailboxAdmin.mailboxAt(core, ADA);
+  const { id: userId, name: person } = people.getUserByAddress(core, ADA);
+  const { id: mailboxId } = mailboxAdmin.getMailboxByAddress(core, ADA);
   const policy = { recipients: ["thread"], send: "hold" } satisfies Policy;
-  const { id: keyId } = createKey(tx, runtime, { userId, name: AGENT, scopes: MAIL_SCOPES, policy });
+  const { id: keyId } = createApiKey(tx, runtime, { userId, name: AGENT, scopes: MAIL_SCOPES, policy });
   for (const { answer, bytes, prepared: message, at } of prepared) {
     const answers = threadIds.get(answer.answers);
     if (answers === undefined) throw new Error(`the demo has no conversation ${answer.answers}`);
@@ -269,7 +269,7 @@ function fileAnswers(
       content: { bytes },
     });
     // Otherwise the demo would begin with a notice about it.
-    setNotified(tx, seq, at);
+    markHoldNotified(tx, seq, at);
   }
 }
 

@@ -8,7 +8,7 @@ import { join } from "node:path";
 import { writeText } from "../backup/durable-files.ts";
 import type { Log } from "../base/log.ts";
 import type { NotifyAdmins } from "../outbound/notices.ts";
-import { isClaimed } from "../store/claim.ts";
+import { isDataFolderClaimed } from "../store/claim.ts";
 import type { Check, Finding, World } from "./check.ts";
 import { checkBlobBytes } from "./checks/blob-bytes.ts";
 import { checkBlobs } from "./checks/blob-checks.ts";
@@ -70,10 +70,10 @@ export function createDoctor(
       system,
       // Read by each check that asks, so that a lock that cannot be read fails those checks and not the examination.
       get serving() {
-        return isClaimed(folder);
+        return isDataFolderClaimed(folder);
       },
     };
-    const findings = await examine(world, checks, (name) => waitingFor.delete(name));
+    const findings = await runDoctorChecks(world, checks, (name) => waitingFor.delete(name));
     last = { at, findings };
     running = undefined;
     return findings;
@@ -94,7 +94,7 @@ export function createDoctor(
     }),
     /** Makes the daily examination. */
     watch: (rest: Pick<Watching, "notifyAdmins" | "operators">) =>
-      createWatch({ ...rest, folder, examine: examineOnce, log: parts.log }),
+      createDailyExamination({ ...rest, folder, examine: examineOnce, log: parts.log }),
   };
 }
 
@@ -137,7 +137,7 @@ const CHECKS: Readonly<Record<string, Check>> = {
 /**
  * Runs all checks at the same time. Never rejects: a check that fails is a finding. `onMade`: called after each check.
  */
-export async function examine(
+export async function runDoctorChecks(
   world: World,
   checks: Readonly<Record<string, Check>> = CHECKS,
   onMade: (check: string) => void = () => {},
@@ -193,7 +193,7 @@ interface Watching {
   log: Log;
 }
 
-export function createWatch({ folder, examine, notifyAdmins, operators, log }: Watching) {
+export function createDailyExamination({ folder, examine, notifyAdmins, operators, log }: Watching) {
   const { promise: stopping, resolve: stop } = Promise.withResolvers<undefined>();
   let next: number | undefined;
 

@@ -7,7 +7,7 @@ import { connect as connectTcp } from "node:net";
 import { join } from "node:path";
 import { connect as connectTls } from "node:tls";
 import { limitOfOpenFiles } from "../base/descriptors.ts";
-import { isOfThisMachine } from "../net/ip.ts";
+import { isThisMachineAddress } from "../net/ip.ts";
 
 export interface Space {
   /** Bytes. */
@@ -44,7 +44,7 @@ export interface System {
    * Limit of open files of the server on a data folder; undefined without a server, or when the system does not tell.
    */
   openFilesOfServer(folder: string): Promise<number | undefined>;
-  /** True for an address, as canonicalAddress gives it, that this machine has. */
+  /** True for an address, as canonicalIpAddress gives it, that this machine has. */
   owns(address: string): boolean;
   /** The address of this machine for connections to the internet in a family; undefined without a route. */
   leavesFrom(family: 4 | 6): Promise<string | undefined>;
@@ -100,7 +100,7 @@ export const operatingSystem: System = {
     }
   },
 
-  owns: isOfThisMachine,
+  owns: isThisMachineAddress,
 
   leavesFrom: (family) =>
     new Promise((resolve) => {

@@ -10,7 +10,7 @@ const LONGEST_VALUE = 1_000;
  * Reads an ORGANIZER or ATTENDEE. Programs also write a name beside the address, the address without `mailto:`, and a name with
  * a colon that is not quoted. `email` is in one spelling (message/address.ts), and absent for such values as `invalid:nomail`.
  */
-export function readPerson(value: string, { cn = "", email = "" }): { email?: string; name: string } {
+export function readCalendarPerson(value: string, { cn = "", email = "" }): { email?: string; name: string } {
   const uri = value.slice(0, LONGEST_VALUE);
   const scheme = uri.toLowerCase().lastIndexOf(MAILTO);
   const [written] = parseAddressList(decodePercent(scheme < 0 ? uri : uri.slice(scheme + MAILTO.length)));
@@ -40,7 +40,7 @@ function decodePercent(text: string): string {
  * A local time, `2026-06-01T10:00`, in a zone as ISO 8601 in UTC. Zones are those of the IANA, also behind a path of the
  * program that wrote them, and those of Windows (CLDR's windowsZones). Undefined for an unknown zone.
  */
-export function inZone(local: string, zone: string): string | undefined {
+export function localTimeToUtc(local: string, zone: string): string | undefined {
   const format = zonesNamed(zone)
     .map(formatIn)
     .find((one) => one !== undefined);

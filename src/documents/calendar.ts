@@ -1,6 +1,6 @@
 /** The text of a calendar file (iCalendar, RFC 5545): its events, tasks and journal entries. */
-import { decodeOctets } from "../message/charset.ts";
-import { readPerson } from "./calendar-values.ts";
+import { decodeUnlabelledText } from "../message/charset.ts";
+import { readCalendarPerson } from "./calendar-values.ts";
 import type { Text } from "./extracted-text.ts";
 import ICAL from "./ical.ts";
 
@@ -18,7 +18,7 @@ export function readCalendar(bytes: Uint8Array, text: Text): boolean {
   if (bytes.byteLength > MOST_BYTES) return false;
   let parsed: Component | Component[];
   try {
-    parsed = ICAL.parse(decodeOctets(bytes));
+    parsed = ICAL.parse(decodeUnlabelledText(bytes));
   } catch {
     return false;
   }
@@ -88,7 +88,7 @@ const formatRecurrenceRule = (rule: unknown): string =>
 /** `Ann Example <ann@remote.example> (accepted)`. */
 function formatCalendarPerson([, { cn, email, partstat }, , value]: Property): string {
   const parameter = (given: string | string[] | undefined): string => (given === undefined ? "" : oneLine(given));
-  const person = readPerson(oneLine(value), { cn: parameter(cn), email: parameter(email) });
+  const person = readCalendarPerson(oneLine(value), { cn: parameter(cn), email: parameter(email) });
   const address = person.email ?? (person.name === "" ? oneLine(value) : undefined);
   const named = [person.name, address && (person.name === "" ? address : `<${address}>`)].filter(Boolean).join(" ");
   return partstat === undefined ? named : `${named} (${oneLine(partstat).toLowerCase()})`;

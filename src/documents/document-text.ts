@@ -4,8 +4,8 @@
  * and is loaded when it is needed.
  */
 
-import { createText, Enough, type Text, Unreadable } from "./extracted-text.ts";
-import { type DocumentText, detectDocumentKind, type FileHints, isNamed, TYPE_OF_OFFICE } from "./kind.ts";
+import { createExtractedText, Enough, type Text, Unreadable } from "./extracted-text.ts";
+import { type DocumentText, detectDocumentKind, type FileHints, matchesFileHints, TYPE_OF_OFFICE } from "./kind.ts";
 
 /** Extracts the text; undefined when it is no document after all. `now`: epoch ms. */
 export async function extractText(
@@ -13,7 +13,7 @@ export async function extractText(
   hints: FileHints,
   now: () => number,
 ): Promise<DocumentText | undefined> {
-  const text = createText(now);
+  const text = createExtractedText(now);
   try {
     if (!(await readInto(text, bytes, hints))) return undefined;
     if (text.whole.trim() === "") throw new Unreadable("it has no text");
@@ -41,7 +41,7 @@ async function readOffice(text: Text, bytes: Uint8Array, hints: FileHints): Prom
   const { openArchive } = await import("./archive.ts");
   const archive = await openArchive(bytes, text).catch((error) => {
     // An archive of another kind, which happens to be broken.
-    if (error instanceof Unreadable && !isNamed(hints, TYPE_OF_OFFICE)) return undefined;
+    if (error instanceof Unreadable && !matchesFileHints(hints, TYPE_OF_OFFICE)) return undefined;
     throw error;
   });
   const relations = await archive?.readPartRelations("");

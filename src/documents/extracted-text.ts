@@ -17,10 +17,10 @@ export class Unreadable extends Error {
   override readonly name = "Unreadable";
 }
 
-export type Text = ReturnType<typeof createText>;
+export type Text = ReturnType<typeof createExtractedText>;
 
 /** `now`: epoch ms. */
-export function createText(now: () => number) {
+export function createExtractedText(now: () => number) {
   const ends = now() + LONGEST_MS;
   const leftOut = new Map<string, number>();
   let whole = "";

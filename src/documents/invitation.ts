@@ -3,9 +3,9 @@
  * since a stranger wrote the file; what comes out has bounded length.
  */
 import { toIsoTime } from "../base/time.ts";
-import { shownLine } from "../message/characters.ts";
-import { decodeOctets } from "../message/charset.ts";
-import { inZone, readPerson } from "./calendar-values.ts";
+import { toVisibleLine } from "../message/characters.ts";
+import { decodeUnlabelledText } from "../message/charset.ts";
+import { localTimeToUtc, readCalendarPerson } from "./calendar-values.ts";
 import ICAL from "./ical.ts";
 
 /** Methods of RFC 5546 that are shown; others are no invitation. */
@@ -70,7 +70,7 @@ const MOST_GUESTS = 100;
 /** Undefined if the file is no invitation to an event. Never throws. */
 export function readInvitation(bytes: Uint8Array, order?: AnswerOrder): ReadInvitation | undefined {
   try {
-    const calendar = new ICAL.Component(ICAL.parse(decodeOctets(bytes)));
+    const calendar = new ICAL.Component(ICAL.parse(decodeUnlabelledText(bytes)));
     const event = findMainEvent(calendar);
     const invitation = event && buildInvitation(calendar, event);
     if (!invitation) return undefined;
@@ -124,13 +124,13 @@ function buildInvitation(calendar: ICAL.Component, event: ICAL.Component): Invit
 
 const cut = (text: string, length: number): string =>
   text.length > length ? `${text.slice(0, length).toWellFormed()}…` : text;
-const line = (text: string): string => cut(shownLine(text.replace(/\s+/g, " ").trim()), LONGEST_LINE);
+const line = (text: string): string => cut(toVisibleLine(text.replace(/\s+/g, " ").trim()), LONGEST_LINE);
 
 function readGuest(property: ICAL.Property | null): Guest | undefined {
   const value = property?.getFirstValue();
   if (!property || typeof value !== "string") return undefined;
   const parameter = (name: string): string => String(property.getFirstParameter(name) ?? "");
-  const { email, name: given } = readPerson(value, { cn: parameter("cn"), email: parameter("email") });
+  const { email, name: given } = readCalendarPerson(value, { cn: parameter("cn"), email: parameter("email") });
   if (email === undefined) return undefined;
   const name = line(given);
   const state = parameter("partstat").toLowerCase();
@@ -162,7 +162,7 @@ function moment(time: ICAL.Time, tzid: string): Moment {
   if (!isFloating) return { at: toIsoTime(time.toUnixTime() * 1_000) };
   const local = time.toString().slice(0, 16);
   // A file should define the zones that it names (RFC 5545 §3.2.19); many use names of the IANA or of Windows without.
-  const at = tzid === "" ? undefined : inZone(local, tzid);
+  const at = tzid === "" ? undefined : localTimeToUtc(local, tzid);
   if (at !== undefined) return { at };
   return { local, ...(tzid !== "" && { zone: line(tzid) }) };
 }

@@ -31,7 +31,7 @@ export type Kind = "pdf" | "office" | "old-office" | "rtf" | "calendar";
 export const TYPE_OF_OFFICE =
   /officedocument|application\/vnd\.ms-(?:word|excel|powerpoint)\.\w+\.macroenabled|\.(?:doc|xls|ppt|pps|pot|dot|xlt)[xm]$/i;
 
-export const isNamed = ({ contentType, filename }: FileHints, type: RegExp): boolean =>
+export const matchesFileHints = ({ contentType, filename }: FileHints, type: RegExp): boolean =>
   type.test(contentType) || type.test(filename);
 
 /** The kind of a file by its first bytes; undefined for others than documents. */
@@ -40,8 +40,8 @@ export function detectDocumentKind(head: Uint8Array, hints: FileHints): Kind | u
   const words = start.replace(/^(?:\u00ef\u00bb\u00bf)?\s*/, "");
   if (start.startsWith("PK\u0003\u0004")) return "office";
   // Readers find the header behind other bytes, too; text may speak of it.
-  if (words.startsWith("%PDF-") || (start.includes("%PDF-") && isNamed(hints, /\bpdf$/i))) return "pdf";
-  if (start.startsWith("\u00d0\u00cf\u0011\u00e0") && isNamed(hints, TYPE_OF_OFFICE)) return "old-office";
+  if (words.startsWith("%PDF-") || (start.includes("%PDF-") && matchesFileHints(hints, /\bpdf$/i))) return "pdf";
+  if (start.startsWith("\u00d0\u00cf\u0011\u00e0") && matchesFileHints(hints, TYPE_OF_OFFICE)) return "old-office";
   // A text may begin so and be meant as text.
   if (words.startsWith("{\\rtf") && !isPlainText(hints, /\brtf$/i)) return "rtf";
   if (/^BEGIN:VCALENDAR/i.test(words) && !isPlainText(hints, /\bcalendar\b|\bics$/i)) return "calendar";
@@ -49,7 +49,7 @@ export function detectDocumentKind(head: Uint8Array, hints: FileHints): Kind | u
 }
 
 const isPlainText = (hints: FileHints, exceptFor: RegExp): boolean =>
-  /^text\/plain\b/i.test(hints.contentType) && !isNamed(hints, exceptFor);
+  /^text\/plain\b/i.test(hints.contentType) && !matchesFileHints(hints, exceptFor);
 
 /** True for a file that may be a document, by its first HEAD_BYTES. */
 export const mayBeDocument = (head: Uint8Array, hints: FileHints): boolean =>

@@ -1,5 +1,5 @@
 /** The data of each event (rules: Event data): its schema, which is its type, and a sample. */
-import { dateTime, email, nullable, type Schema, type Static, t } from "../base/json-schema.ts";
+import { dateTimeSchema, emailSchema, nullable, type Schema, type Static, t } from "../base/json-schema.ts";
 import { toIsoTime } from "../base/time.ts";
 import { EmailAddress } from "../message/message-schemas.ts";
 import type { EventName } from "./kinds.ts";
@@ -9,7 +9,7 @@ const named = {
   emailId: t.String({ description: "As in GET /messages/{id}" }),
   threadId: t.String(),
   messageId: t.String({ description: "RFC 5322 Message-ID" }),
-  mailbox: email({ description: "The mailbox's address" }),
+  mailbox: emailSchema({ description: "The mailbox's address" }),
 };
 /** The fields of a message of an API key that waits, or waited, for a person. */
 const held = {
@@ -36,22 +36,22 @@ export const EVENT_DATA = {
     hasAttachments: t.Boolean(),
     attachmentCount: t.Integer({ minimum: 0 }),
     isSpam: t.Boolean({ description: "Filed to spam on arrival" }),
-    receivedAt: dateTime(),
+    receivedAt: dateTimeSchema(),
   }),
   "message.outbound": t.Object({ ...named, from: EmailAddress, to: addresses, subject: t.String() }),
   "message.delivered": t.Object({
     ...named,
     to: t.Array(EmailAddress, { description: "The To and Cc recipients that the server accepted" }),
     subject: t.String(),
-    deliveredAt: dateTime(),
+    deliveredAt: dateTimeSchema(),
   }),
   "message.bounced": t.Object({
     ...named,
-    recipient: email(),
+    recipient: emailSchema(),
     hard: t.Boolean({ description: "Permanent, and because of the address, which is suppressed from now on" }),
     detail: t.String({ description: "For people: what the recipient's server said" }),
   }),
-  "message.complaint": t.Object({ ...named, recipient: email() }),
+  "message.complaint": t.Object({ ...named, recipient: emailSchema() }),
   "message.held": t.Object(held),
   "message.approved": t.Object({ ...held, approvedBy: t.String({ description: "Id of the person" }) }),
   "message.rejected": t.Object({
@@ -63,7 +63,7 @@ export const EVENT_DATA = {
 export type EventData = { [E in EventName]: Static<(typeof EVENT_DATA)[E]> };
 
 /** Returns the data that a test sends, in the shape of a real event; its ids are made up. `now`: epoch ms. */
-export function makeSampleData(event: EventName, now: number): EventData[EventName] {
+export function makeSampleEventData(event: EventName, now: number): EventData[EventName] {
   const at = toIsoTime(now);
   const mailbox = "you@example.com";
   const other = { email: "ada@example.net", name: "Ada Example" };

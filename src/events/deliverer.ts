@@ -20,28 +20,28 @@
  * claimed ahead. A claimed delivery is in `claimed` until its outcome is recorded or it is given back, and is not
  * attempted a second time meanwhile, even if its lease runs out.
  */
-import { atMost } from "../base/pause.ts";
+import { awaitAtMost } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { HttpClient } from "../net/http-client.ts";
 import type { Core } from "../store/core.ts";
 import type { Health } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { createPatientCommit } from "../store/store.ts";
-import { attempt } from "./delivery.ts";
-import { needsSweep, sweepEndpoints } from "./delivery-log.ts";
-import { type Ended, type OutcomeTerms, type Recorded, recordAttempts, SLOW_MS } from "./delivery-outcome.ts";
+import { attemptWebhookDelivery } from "./delivery.ts";
+import { needsEndpointSweep, sweepEndpoints } from "./delivery-log.ts";
+import { type Ended, type OutcomeTerms, type Recorded, recordWebhookAttempts, SLOW_MS } from "./delivery-outcome.ts";
 import {
-  claim,
+  claimWebhookDeliveries,
   endpointsByDue,
   fanOut,
   hasNewEvents,
-  isVoid,
+  isDeliveryVoid,
   type Loaded,
-  load,
-  nextDue,
-  recallStrays,
-  release,
-  releaseLeases,
+  loadClaimedDelivery,
+  nextEndpointDueTime,
+  recallStrayDeliveries,
+  releaseAllWebhookLeases,
+  releaseWebhookDeliveries,
 } from "./delivery-queue.ts";
 
 /** Slots of one endpoint: its concurrency, by its health. */
@@ -164,7 +164,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
 
   function hasWork(): boolean {
     if (ended.length > 0 || busy.values().some((one) => countExcessDeliveries(one) > 0)) return true;
-    return !stopped && (needsSweep(store.db) || hasNewEvents(store.db) || !claimable(store.db).next().done);
+    return !stopped && (needsEndpointSweep(store.db) || hasNewEvents(store.db) || !claimable(store.db).next().done);
   }
 
   /** Takes turns until no work is left. */
@@ -197,7 +197,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
     const terms = termsNow();
     try {
       const { recorded, fresh } = await commit((tx) => ({
-        recorded: recordAttempts(tx, recording, terms),
+        recorded: recordWebhookAttempts(tx, recording, terms),
         fresh: takeUp(tx, back),
       }));
       for (const [seq, what] of recorded) follow(seq, what);
@@ -226,15 +226,19 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
   function takeUp(tx: Tx, back: readonly number[]) {
     // The commit may have waited for the store, so leases start now.
     const now = runtime.now();
-    release(tx, back, now);
+    releaseWebhookDeliveries(tx, back, now);
     if (stopped) return [];
-    if (needsSweep(tx)) sweepEndpoints(tx, now);
+    if (needsEndpointSweep(tx)) sweepEndpoints(tx, now);
     if (hasNewEvents(tx)) fanOut(tx, runtime);
     const leasedUntil = now + LEASE_MS + timeoutMs();
     return claimable(tx)
       .take(PORTION)
       .toArray()
-      .map(({ seq, health, count }) => ({ seq, health, deliveries: claim(tx, seq, count, now, leasedUntil) }));
+      .map(({ seq, health, count }) => ({
+        seq,
+        health,
+        deliveries: claimWebhookDeliveries(tx, seq, count, now, leasedUntil),
+      }));
   }
 
   function follow(seq: number, { health, off }: Recorded): void {
@@ -270,9 +274,9 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
     one.slots.add(slot);
     underWay++;
     try {
-      const loaded = load(store.db, delivery);
+      const loaded = loadClaimedDelivery(store.db, delivery);
       if (!loaded) claimed.delete(delivery);
-      else if (isVoid(loaded.delivery, loaded.endpoint)) {
+      else if (isDeliveryVoid(loaded.delivery, loaded.endpoint)) {
         // Another process has disabled the endpoint.
         one.ahead.push(delivery);
         one.off = true;
@@ -294,7 +298,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
 
   async function attemptNow(one: Busy, loaded: Loaded): Promise<void> {
     const { delivery, endpoint } = loaded;
-    const outcome = await attempt({ http, runtime }, loaded, timeoutMs());
+    const outcome = await attemptWebhookDelivery({ http, runtime }, loaded, timeoutMs());
     if (cut) return;
     const { id, event, attempts } = delivery;
     const { ok, status, error, ms } = outcome;
@@ -308,7 +312,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
   /** Returns when the job next has work, unless it is woken earlier: epoch ms. */
   function nextTime(): number | null {
     // Something may have become due since the last look.
-    const next = nextDue(store.db, lookedAt);
+    const next = nextEndpointDueTime(store.db, lookedAt);
     // An attempt that becomes slow makes room for another.
     const slowAt = runtime.now() + SLOW_MS;
     return crowded.proven || crowded.unproven ? Math.min(next ?? Number.POSITIVE_INFINITY, slowAt) : next;
@@ -318,10 +322,10 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
     if (stopped) return null;
     if (wasAhead) {
       const waits = options.get("webhooks.retrySeconds").map((seconds) => 1_000 * seconds);
-      await store.enqueue((tx) => recallStrays(tx, waits, runtime.now()));
+      await store.enqueue((tx) => recallStrayDeliveries(tx, waits, runtime.now()));
     }
     if (!started) {
-      const released = await store.enqueue((tx) => releaseLeases(tx, runtime.now()));
+      const released = await store.enqueue((tx) => releaseAllWebhookLeases(tx, runtime.now()));
       if (released > 0) log.info("took up webhook attempts that a stop had cut short", { deliveries: released });
       started = true;
     }
@@ -347,7 +351,7 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
       stopped = true;
       stopListening();
       const finished = work().then(idle);
-      if (graceMs > 0) await atMost(runtime, graceMs, finished);
+      if (graceMs > 0) await awaitAtMost(runtime, graceMs, finished);
       cut = true;
       http.close();
       const recording = ended.splice(0);
@@ -355,8 +359,8 @@ export function createDeliverer(core: Core, { http, mostSlots }: { http: HttpCli
       if (recording.length + claimed.size === 0) return;
       try {
         store.transact((tx) => {
-          recordAttempts(tx, recording, termsNow());
-          release(tx, [...claimed], runtime.now());
+          recordWebhookAttempts(tx, recording, termsNow());
+          releaseWebhookDeliveries(tx, [...claimed], runtime.now());
         });
       } catch (error) {
         log.warn("webhook attempts cut short will be taken up at the next start", { attempts: claimed.size, error });

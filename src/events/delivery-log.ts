@@ -15,7 +15,7 @@ import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { UNSERVED } from "../store/unserved-workspaces.ts";
 import {
-  bringForward,
+  bringEndpointForward,
   type Delivery,
   DISABLED,
   endpointAt,
@@ -23,7 +23,7 @@ import {
   fanoutCursor,
   hasUnfannedEvents,
   isDue,
-  reschedule,
+  rescheduleEndpoint,
 } from "./delivery-queue.ts";
 import type { Endpoint } from "./endpoints.ts";
 
@@ -48,7 +48,7 @@ const sweeping = prepared((db) =>
 );
 
 /** Lists an endpoint's deliveries, newest first: `limit` at most, or all. `before`: only those with a lower `seq`. */
-export function listDeliveries(
+export function listEndpointDeliveries(
   db: Db,
   { seq }: Endpoint,
   { state, before, limit = -1 }: { state?: DeliveryState; before?: number | undefined; limit?: number },
@@ -73,7 +73,7 @@ export function listDeliveries(
  * its next attempt. `workspaceId`: only for an endpoint of that workspace.
  * @throws AppError not_found; conflict while an attempt is under way
  */
-export function resend(tx: Tx, id: string, now: number, workspaceId?: string): Delivery {
+export function resendEndpointDelivery(tx: Tx, id: string, now: number, workspaceId?: string): Delivery {
   const delivery = tx.select().from(webhookDeliveries).where(eq(webhookDeliveries.id, id)).get();
   const endpoint = delivery && endpointAt(tx, delivery.endpointSeq);
   const isReached = workspaceId === undefined || endpoint?.workspaceId === workspaceId;
@@ -85,12 +85,12 @@ export function resend(tx: Tx, id: string, now: number, workspaceId?: string): D
   }
   const changed = { dueAt: now, leased: false, urgent: true };
   tx.update(webhookDeliveries).set(changed).where(eq(webhookDeliveries.seq, delivery.seq)).run();
-  bringForward(tx, delivery.endpointSeq, now);
+  bringEndpointForward(tx, delivery.endpointSeq, now);
   return { ...delivery, ...changed };
 }
 
 /** Tells whether sweepEndpoints has work. */
-export const needsSweep = (db: Db): boolean => sweeping(db).get() !== undefined;
+export const needsEndpointSweep = (db: Db): boolean => sweeping(db).get() !== undefined;
 
 /**
  * Fails a portion of the waiting deliveries of a disabled endpoint, or deletes a portion of a removed one's; returns
@@ -124,12 +124,12 @@ function failWaiting(tx: Tx, { seq, voidThrough }: Endpoint, now: number): numbe
     .where(sql`${webhookDeliveries.seq} IN ${selectDeliveryPortion(waiting)}`)
     .returning({ seq: webhookDeliveries.seq })
     .all();
-  reschedule(tx, seq, now);
+  rescheduleEndpoint(tx, seq, now);
   return failed.length;
 }
 
 /** Deletes a portion of the deliveries that finished before `before` (epoch ms); returns whether more may be left. */
-export const deleteFinished = (tx: Tx, before: number): boolean =>
+export const deleteFinishedDeliveries = (tx: Tx, before: number): boolean =>
   deleteSome(
     tx,
     and(
@@ -183,14 +183,14 @@ export function deleteEvents(tx: Tx, after: number, before: number): number | nu
  * Job: deletes finished deliveries after retention.deliveryLogDays (rules: Webhook log), and then the events that have no
  * kept delivery.
  */
-export function trimLog({ store, options, runtime }: Core): Job {
+export function trimWebhookLog({ store, options, runtime }: Core): Job {
   return {
     name: "webhook-log",
     deletes: true,
     async runDue(now) {
       const retentionMs = options.get("retention.deliveryLogDays") * DAY_MS;
       const before = now - retentionMs;
-      while (await store.enqueue((tx) => deleteFinished(tx, before)));
+      while (await store.enqueue((tx) => deleteFinishedDeliveries(tx, before)));
       // Without any endpoint the deliverer fans nothing out; events must be fanned out before they can be deleted.
       while (hasUnfannedEvents(store.db)) await store.enqueue((tx) => fanOut(tx, runtime));
       for (let after: number | null = 0; after !== null; ) {

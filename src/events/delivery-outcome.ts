@@ -11,8 +11,15 @@
 import type { Health } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
 import type { AttemptOutcome } from "./delivery.ts";
-import { type Delivery, type DeliveryState, DISABLED, endpointAt, isVoid, recordState } from "./delivery-queue.ts";
-import { type Endpoint, setDisabled, setRecord } from "./endpoints.ts";
+import {
+  type Delivery,
+  type DeliveryState,
+  DISABLED,
+  endpointAt,
+  isDeliveryVoid,
+  recordDeliveryState,
+} from "./delivery-queue.ts";
+import { type Endpoint, setEndpointDisabled, setEndpointHealth } from "./endpoints.ts";
 
 /** The time and the settings that decide about an ended attempt. */
 export interface OutcomeTerms {
@@ -36,7 +43,7 @@ interface StateAfterAttempt {
 }
 
 /** Decides the state of a delivery after an attempt. `endpoint`: as it is now. */
-export function decideState(
+export function decideDeliveryState(
   delivery: Delivery,
   endpoint: Endpoint,
   outcome: AttemptOutcome,
@@ -50,7 +57,7 @@ export function decideState(
   if (ok) return finish("delivered");
   if (delivery.finishedAt !== null) return finish(delivery.state);
   if (isTest(delivery)) return finish("failed");
-  const counts = !isVoid(delivery, endpoint);
+  const counts = !isDeliveryVoid(delivery, endpoint);
   // delivery.attempts does not include this attempt.
   const wait = retrySeconds[delivery.attempts];
   if (refused || wait === undefined) return finish("failed", counts);
@@ -62,7 +69,7 @@ export function decideState(
 const isTest = ({ eventSeq }: Delivery): boolean => eventSeq === null;
 
 /** Returns the health of an endpoint after an attempt. `before`: its health before it. */
-export function healthAfter({ ok, status, ms }: AttemptOutcome, before: Health, timeoutMs: number): Health {
+export function endpointHealthAfter({ ok, status, ms }: AttemptOutcome, before: Health, timeoutMs: number): Health {
   if (status === undefined || ms >= timeoutMs) return "failing";
   if (ms > SLOW_MS) return "slow";
   // A quick failure does not prove the endpoint, and does not delay others.
@@ -86,7 +93,7 @@ export interface Recorded {
  * Records attempts in the order in which they ended; returns the state of their endpoints by seq. Skips deliveries that
  * were deleted meanwhile.
  */
-export function recordAttempts(tx: Tx, attempts: readonly Ended[], terms: OutcomeTerms): Map<number, Recorded> {
+export function recordWebhookAttempts(tx: Tx, attempts: readonly Ended[], terms: OutcomeTerms): Map<number, Recorded> {
   const recorded = new Map<number, Recorded>();
   for (const [endpointSeq, group] of Map.groupBy(attempts, ({ delivery }) => delivery.endpointSeq)) {
     const endpoint = endpointAt(tx, endpointSeq);
@@ -102,17 +109,18 @@ function recordEndpointAttempts(tx: Tx, before: Endpoint, attempts: readonly End
   let endpoint = before;
   let { exhausted, health } = before;
   for (const { delivery, outcome } of attempts) {
-    const { settled, counts } = decideState(delivery, endpoint, outcome, terms);
-    recordState(tx, delivery, settled);
-    if (!outcome.refused) health = healthAfter(outcome, health, terms.timeoutMs);
+    const { settled, counts } = decideDeliveryState(delivery, endpoint, outcome, terms);
+    recordDeliveryState(tx, delivery, settled);
+    if (!outcome.refused) health = endpointHealthAfter(outcome, health, terms.timeoutMs);
     if (counts) exhausted++;
     // A success after the endpoint was disabled leaves the count that disabled it, because the notice to the admins
     // gives it.
     else if (outcome.ok && !isTest(delivery) && endpoint.state === "active") exhausted = 0;
-    if (counts && exhausted >= terms.disableAfter && setDisabled(tx, endpoint, terms.now, true)) {
+    if (counts && exhausted >= terms.disableAfter && setEndpointDisabled(tx, endpoint, terms.now, true)) {
       endpoint = endpointAt(tx, endpoint.seq) ?? endpoint;
     }
   }
-  if (exhausted !== before.exhausted || health !== before.health) setRecord(tx, endpoint, { exhausted, health });
+  if (exhausted !== before.exhausted || health !== before.health)
+    setEndpointHealth(tx, endpoint, { exhausted, health });
   return { health, off: endpoint.state !== "active" };
 }

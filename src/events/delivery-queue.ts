@@ -21,9 +21,9 @@ import { newId, type Runtime } from "../base/runtime.ts";
 import { events, type Health, webhookCursor, webhookDeliveries, webhookEndpoints } from "../store/schema.ts";
 import { prepared, statement } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { isServed as isServedHere, UNSERVED } from "../store/unserved-workspaces.ts";
+import { isWorkspaceServed as isServedHere, UNSERVED } from "../store/unserved-workspaces.ts";
 import type { Endpoint } from "./endpoints.ts";
-import { envelope } from "./outbox.ts";
+import { buildEventEnvelope } from "./outbox.ts";
 
 export type Delivery = typeof webhookDeliveries.$inferSelect;
 
@@ -238,22 +238,22 @@ export function fanOut(tx: Tx, runtime: Pick<Runtime, "now" | "randomBytes">): v
     }
     last = seq;
   }
-  putDeliveries(tx, made, runtime.now());
+  addWebhookDeliveries(tx, made, runtime.now());
   if (last > after) queries(tx).advanceCursor.run({ eventSeq: last });
 }
 
 /** Adds deliveries of events, due at `now` (epoch ms). */
-export function putDeliveries(tx: Tx, deliveries: readonly NewDelivery[], now: number): void {
+export function addWebhookDeliveries(tx: Tx, deliveries: readonly NewDelivery[], now: number): void {
   for (const { id, endpointSeq, eventSeq, eventId, event } of deliveries) {
     statements.insert(tx).run(id, endpointSeq, eventSeq, eventId, event, null, 0, now);
   }
-  for (const seq of new Set(deliveries.map(({ endpointSeq }) => endpointSeq))) bringForward(tx, seq, now);
+  for (const seq of new Set(deliveries.map(({ endpointSeq }) => endpointSeq))) bringEndpointForward(tx, seq, now);
 }
 
 /** Adds a test, due at `now` (epoch ms). It is attempted once, even for a disabled endpoint. */
-export function putTest(tx: Tx, { id, endpointSeq, eventId, event, sample }: NewTest, now: number): void {
+export function addWebhookTest(tx: Tx, { id, endpointSeq, eventId, event, sample }: NewTest, now: number): void {
   statements.insert(tx).run(id, endpointSeq, null, eventId, event, sample, 1, now);
-  bringForward(tx, endpointSeq, now);
+  bringEndpointForward(tx, endpointSeq, now);
 }
 
 /**
@@ -275,7 +275,8 @@ export function* endpointsByDue(db: Db, upTo: number): Generator<{ seq: number; 
 }
 
 /** Returns the next time after `after` at which an endpoint is due, both epoch ms; null when none is. */
-export const nextDue = (db: Db, after: number): number | null => queries(db).nextDue.get({ after })?.dueAt ?? null;
+export const nextEndpointDueTime = (db: Db, after: number): number | null =>
+  queries(db).nextDue.get({ after })?.dueAt ?? null;
 
 /** Reads an endpoint; undefined when its row is gone. */
 export const endpointAt = (db: Db, seq: number): Endpoint | undefined => queries(db).endpoint.get({ seq });
@@ -284,7 +285,13 @@ export const endpointAt = (db: Db, seq: number): Endpoint | undefined => queries
  * Leases, until `leasedUntil`, up to `count` deliveries of the endpoint that are due at `now` (both epoch ms). Returns
  * their seqs in the order of their attempts. The endpoint's next turn comes after those of the others.
  */
-export function claim(tx: Tx, endpointSeq: number, count: number, now: number, leasedUntil: number): number[] {
+export function claimWebhookDeliveries(
+  tx: Tx,
+  endpointSeq: number,
+  count: number,
+  now: number,
+  leasedUntil: number,
+): number[] {
   const endpoint = endpointAt(tx, endpointSeq);
   // The sweep must first fail or delete the waiting deliveries of this endpoint.
   if (!endpoint || endpoint.sweeping || !isServedHere(tx, endpoint.workspaceId)) return [];
@@ -293,49 +300,49 @@ export function claim(tx: Tx, endpointSeq: number, count: number, now: number, l
     .all(endpointSeq, now, count)
     .map(({ seq }) => seq);
   for (const seq of seqs) statements.lease(tx).run(seq, leasedUntil);
-  reschedule(tx, endpointSeq, now);
+  rescheduleEndpoint(tx, endpointSeq, now);
   return seqs;
 }
 
 /** Reads a claimed delivery when its attempt begins; undefined when it was deleted after its claim. */
-export function load(db: Db, seq: number): Loaded | undefined {
+export function loadClaimedDelivery(db: Db, seq: number): Loaded | undefined {
   const delivery = queries(db).delivery.get({ seq });
   const endpoint = delivery && endpointAt(db, delivery.endpointSeq);
   if (!endpoint || endpoint.state === "removed") return undefined;
   if (delivery.sample !== null) return { delivery, endpoint, body: delivery.sample };
   const event = statements.event(db).get(delivery.eventSeq);
-  return event ? { delivery, endpoint, body: envelope({ ...delivery, ...event }) } : undefined;
+  return event ? { delivery, endpoint, body: buildEventEnvelope({ ...delivery, ...event }) } : undefined;
 }
 
 /**
  * Tells whether the delivery was waiting when its endpoint was disabled, and so must not be attempted. Tests and
  * replays may.
  */
-export const isVoid = (
+export const isDeliveryVoid = (
   { seq, eventSeq, finishedAt }: Pick<Delivery, "seq" | "eventSeq" | "finishedAt">,
   { state, voidThrough }: Endpoint,
 ): boolean => eventSeq !== null && finishedAt === null && (state !== "active" || seq <= voidThrough);
 
 /** Records the outcome of an attempt and ends its lease. Does nothing for a delivery that was deleted meanwhile. */
-export function recordState(
+export function recordDeliveryState(
   tx: Tx,
   { seq, endpointSeq }: Pick<Delivery, "seq" | "endpointSeq">,
   settled: DeliveryState,
 ): void {
   const { state, dueAt, status, response, error, finishedAt } = settled;
   statements.recordState(tx).run(seq, state, dueAt, status, response, error, finishedAt);
-  if (dueAt !== null) bringForward(tx, endpointSeq, dueAt);
+  if (dueAt !== null) bringEndpointForward(tx, endpointSeq, dueAt);
 }
 
 /**
  * Gives leases back without counting an attempt: the deliveries are due again at `now` (epoch ms). The sweep of a
  * disabled endpoint skips leased deliveries, so this asks for another sweep.
  */
-export function release(tx: Tx, seqs: readonly number[], now: number): void {
+export function releaseWebhookDeliveries(tx: Tx, seqs: readonly number[], now: number): void {
   for (const seq of seqs) {
     const row = statements.release(tx).get(seq, now);
     if (!row) continue;
-    bringForward(tx, row.endpointSeq, now);
+    bringEndpointForward(tx, row.endpointSeq, now);
     statements.sweepAgain(tx).run(row.endpointSeq, seq);
   }
 }
@@ -344,9 +351,9 @@ export function release(tx: Tx, seqs: readonly number[], now: number): void {
  * Gives every lease back; returns how many. At start all leases are of a process that has ended. Reads all waiting
  * rows.
  */
-export function releaseLeases(tx: Tx, now: number): number {
+export function releaseAllWebhookLeases(tx: Tx, now: number): number {
   const leased = statements.leased(tx).all();
-  release(
+  releaseWebhookDeliveries(
     tx,
     leased.map(({ seq }) => seq),
     now,
@@ -359,19 +366,19 @@ export function releaseLeases(tx: Tx, now: number): number {
  * the second, …, in ms. From `now` (epoch ms) on, a delivery waits no longer than the wait that follows its attempts;
  * one that is due later than the longest wait from now becomes due now. Reads all waiting rows.
  */
-export function recallStrays(tx: Tx, waits: readonly number[], now: number): void {
+export function recallStrayDeliveries(tx: Tx, waits: readonly number[], now: number): void {
   statements.recall(tx).run(now, JSON.stringify(waits), Math.max(0, ...waits));
-  for (const { seq } of [...endpointsByDue(tx, Number.MAX_SAFE_INTEGER)]) reschedule(tx, seq, now);
+  for (const { seq } of [...endpointsByDue(tx, Number.MAX_SAFE_INTEGER)]) rescheduleEndpoint(tx, seq, now);
 }
 
 /**
  * Sets when the endpoint is next due: not before `now` (epoch ms), so that its turn comes after those of the others.
  */
-export function reschedule(tx: Tx, endpointSeq: number, now: number): void {
+export function rescheduleEndpoint(tx: Tx, endpointSeq: number, now: number): void {
   const at = statements.earliest(tx).get(endpointSeq)?.at ?? null;
   statements.setDue(tx).run(endpointSeq, at === null ? null : Math.max(at, now));
 }
 
 /** Makes the endpoint due at `dueAt` (epoch ms), unless it is due earlier. */
-export const bringForward = (tx: Tx, endpointSeq: number, dueAt: number): void =>
+export const bringEndpointForward = (tx: Tx, endpointSeq: number, dueAt: number): void =>
   void statements.bringForward(tx).run(endpointSeq, dueAt);

@@ -9,7 +9,7 @@
  */
 import type { Runtime } from "../base/runtime.ts";
 import { RefusedDestination } from "../net/destination.ts";
-import { describeFailure, type HttpClient } from "../net/http-client.ts";
+import { describeHttpFailure, type HttpClient } from "../net/http-client.ts";
 
 export interface AttemptOutcome {
   /** The receiver sent a whole 2xx response in time (rules: Webhook attempts). */
@@ -36,7 +36,7 @@ export interface Attempted {
 }
 
 /** Makes the next attempt at a delivery. Never rejects. */
-export async function attempt(
+export async function attemptWebhookDelivery(
   { http, runtime }: { http: HttpClient; runtime: Pick<Runtime, "now"> },
   { delivery, endpoint, body }: Attempted,
   timeoutMs: number,
@@ -59,7 +59,7 @@ export async function attempt(
     return {
       ok: false,
       ...(status !== undefined && { status }),
-      error: error instanceof RefusedDestination ? describeRefusal(error) : describeFailure(error),
+      error: error instanceof RefusedDestination ? describeWebhookRefusal(error) : describeHttpFailure(error),
       ...(error instanceof RefusedDestination && { refused: true as const }),
       ms: runtime.now() - since,
     };
@@ -83,7 +83,7 @@ async function readStart(response: Response): Promise<string> {
 }
 
 /** The refusal, with the setting that may except the address. */
-export const describeRefusal = ({ message, isExceptable }: RefusedDestination): string =>
+export const describeWebhookRefusal = ({ message, isExceptable }: RefusedDestination): string =>
   isExceptable ? `${message} (webhooks.allowNetworks lists exceptions)` : message;
 
 const describeStatus = (status: number): string =>
@@ -93,7 +93,7 @@ const PREFIX = "whsec_";
 const SECRET_BYTES = 32;
 
 /** Makes a webhook secret (rules: Key and secret formats). */
-export function newSecret(runtime: Pick<Runtime, "randomBytes">): string {
+export function newWebhookSecret(runtime: Pick<Runtime, "randomBytes">): string {
   return PREFIX + Buffer.from(runtime.randomBytes(SECRET_BYTES)).toString("base64");
 }
 

@@ -90,7 +90,7 @@ export function requireEndpoint(db: Db, id: string, workspaceId?: string): Endpo
 }
 
 /** Enables a disabled endpoint, and resets its count of exhausted deliveries. */
-export function setEnabled(tx: Tx, { seq }: Endpoint): void {
+export function setEndpointEnabled(tx: Tx, { seq }: Endpoint): void {
   tx.update(webhookEndpoints)
     .set({ state: "active", disabledAt: null, exhausted: 0, afterEvent: newestEvent })
     .where(and(eq(webhookEndpoints.seq, seq), eq(webhookEndpoints.state, "disabled")))
@@ -101,7 +101,7 @@ export function setEnabled(tx: Tx, { seq }: Endpoint): void {
  * Disables an active endpoint at `now` (epoch ms); returns false if it was not active. `telling`: its admins get a
  * notice.
  */
-export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number, telling: boolean): boolean {
+export function setEndpointDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number, telling: boolean): boolean {
   const changed = tx
     .update(webhookEndpoints)
     .set({ state: "disabled", disabledAt: now, voidThrough: newestDelivery, sweeping: true, telling })
@@ -115,7 +115,7 @@ export function setDisabled(tx: Tx, { seq }: Pick<Endpoint, "seq">, now: number,
  * Changes URL and events. Waiting deliveries go to the new URL, too, which starts with no failures and unproven health.
  * `by`: the API key that does it.
  */
-export function setTarget(
+export function setEndpointTarget(
   tx: Tx,
   { seq, url: before }: Endpoint,
   { url, events, by = null }: { url: string; events: readonly EventName[]; by?: string | null | undefined },
@@ -128,7 +128,7 @@ export function setTarget(
 }
 
 /** Sets which mailboxes an endpoint is told of, by their addresses. */
-export function setMailboxes(tx: Tx, { seq }: Endpoint, addresses: readonly string[]): void {
+export function setEndpointMailboxes(tx: Tx, { seq }: Endpoint, addresses: readonly string[]): void {
   tx.update(webhookEndpoints)
     .set({ mailboxes: [...addresses] })
     .where(eq(webhookEndpoints.seq, seq))
@@ -136,7 +136,7 @@ export function setMailboxes(tx: Tx, { seq }: Endpoint, addresses: readonly stri
 }
 
 /** Removes an endpoint: its secrets at once, its deliveries by the sweep. */
-export function setRemoved(tx: Tx, { seq }: Endpoint): void {
+export function setEndpointRemoved(tx: Tx, { seq }: Endpoint): void {
   tx.update(webhookEndpoints)
     .set({ state: "removed", secret: "", previousSecret: null, dueAt: null, sweeping: true, telling: false })
     .where(eq(webhookEndpoints.seq, seq))
@@ -148,7 +148,13 @@ export function setRemoved(tx: Tx, { seq }: Endpoint): void {
  * once.
  * @throws AppError conflict when an earlier overlap has not ended: at most two secrets are valid at a time
  */
-export function rotateSecret(tx: Tx, endpoint: Endpoint, secret: string, now: number, overlapUntil?: number): void {
+export function rotateEndpointSecret(
+  tx: Tx,
+  endpoint: Endpoint,
+  secret: string,
+  now: number,
+  overlapUntil?: number,
+): void {
   const { seq, id, previousUntil } = endpoint;
   if (overlapUntil !== undefined && previousUntil !== null && previousUntil > now) {
     const until = toIsoTime(previousUntil);
@@ -165,7 +171,7 @@ export function rotateSecret(tx: Tx, endpoint: Endpoint, secret: string, now: nu
 }
 
 /** Records how many deliveries in a row were exhausted, and the endpoint's health. */
-export function setRecord(tx: Tx, { seq }: Endpoint, record: { exhausted: number; health: Health }): void {
+export function setEndpointHealth(tx: Tx, { seq }: Endpoint, record: { exhausted: number; health: Health }): void {
   tx.update(webhookEndpoints).set(record).where(eq(webhookEndpoints.seq, seq)).run();
 }
 
@@ -185,7 +191,7 @@ export type TellAdmins = (
 ) => Promise<void>;
 
 /** Job: mails the admins once about each endpoint that the server disabled. */
-export function tellDisabled({ db, site: { baseUrl } }: Core, notifyAdmins: TellAdmins): Job {
+export function tellDisabledEndpoints({ db, site: { baseUrl } }: Core, notifyAdmins: TellAdmins): Job {
   return {
     name: "webhook-notices",
     async runDue() {

@@ -2,11 +2,11 @@
 import { openHttpClient } from "../net/http-client.ts";
 import type { Core } from "../store/core.ts";
 import { createDeliverer } from "./deliverer.ts";
-import { trimLog } from "./delivery-log.ts";
-import { type TellAdmins, tellDisabled } from "./endpoints.ts";
+import { trimWebhookLog } from "./delivery-log.ts";
+import { type TellAdmins, tellDisabledEndpoints } from "./endpoints.ts";
 
 /** `mostConnections`: requests to receivers at once at most, and idle connections. */
-export function createEvents(
+export function createWebhooks(
   core: Core,
   { notifyAdmins, mostConnections }: { notifyAdmins: TellAdmins; mostConnections: number },
 ) {
@@ -18,5 +18,5 @@ export function createEvents(
   };
   const http = openHttpClient({ runtime, allow, mostIdle: mostConnections });
   const { job, ...deliverer } = createDeliverer(core, { http, mostSlots: mostConnections });
-  return { ...deliverer, jobs: [job, tellDisabled(core, notifyAdmins), trimLog(core)] };
+  return { ...deliverer, jobs: [job, tellDisabledEndpoints(core, notifyAdmins), trimWebhookLog(core)] };
 }

@@ -62,7 +62,7 @@ const queries = prepared((db) => ({
 }));
 
 /** Writes an event in the transaction `tx`. */
-export function emit<E extends EventName>(tx: Tx, event: NewEvent<E>): void {
+export function emitEvent<E extends EventName>(tx: Tx, event: NewEvent<E>): void {
   queries(tx).insert.run({ ...event, emailId: event.data.emailId });
 }
 
@@ -118,7 +118,7 @@ export const arrivalsSince = (db: Db, workspaceId: string, seq: number, limit: n
   queries(db).arrivals.all({ workspaceId, seq, limit });
 
 /** Builds the body of a delivery (rules: Event envelope). `createdAt`: epoch ms; `data`: JSON text. */
-export function envelope({
+export function buildEventEnvelope({
   eventId,
   event,
   createdAt,

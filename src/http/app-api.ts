@@ -7,13 +7,13 @@
  */
 import { Elysia, NotFoundError } from "elysia";
 import { type Caller, requireAdmin } from "../access/caller.ts";
-import { type BrowserSession, presentSession, requireConfirmed, Unconfirmed } from "../access/sessions.ts";
+import { type BrowserSession, requireConfirmedSession, requireLiveSession, Unconfirmed } from "../access/sessions.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
 import { downloadResponse } from "../api/download.ts";
-import { readFailure } from "../api/failure.ts";
-import { createMethodFinder, methodResponse } from "../api/methods.ts";
-import { noteAsker, requestTraceId, urlPath } from "../api/request.ts";
-import { readInput, type Serving } from "../api/rest.ts";
+import { toClientError } from "../api/failure.ts";
+import { createMethodFinder, methodNotAllowedResponse } from "../api/methods.ts";
+import { noteRequestPerson, requestTraceId, urlPath } from "../api/request.ts";
+import { readOperationInput, type Serving } from "../api/rest.ts";
 import { AppError } from "../base/errors.ts";
 import { APP_PREFIX, pathInApp } from "../operations/app-routes.ts";
 import {
@@ -94,8 +94,8 @@ export function createAppApi(parts: AppApiParts): AppApi {
 
   /** @throws AppError forbidden, unauthorized; NotFoundError for a path that cannot be decoded */
   function admit({ request, params }: Routed): BrowserSession {
-    const session = gate.admit(core, cookie, request);
-    noteAsker(request, { ...session.caller, keyId: session.id });
+    const session = gate.admitSession(core, cookie, request);
+    noteRequestPerson(request, { ...session.caller, keyId: session.id });
     if (Object.values<string | null>(params).includes(null)) throw new NotFoundError();
     return session;
   }
@@ -105,7 +105,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
     const isAdministration = operation.audience === "admin" || operation.audience === "operator";
     const requireRole = (caller: Caller): void => {
       if (isAdministration) requireAdmin(caller);
-      if (operation.audience === "operator") workspaceAdmin.requireOperator(core, caller.workspaceId);
+      if (operation.audience === "operator") workspaceAdmin.requireOperatorWorkspace(core, caller.workspaceId);
     };
 
     add(operation.method, pathInApp(operation), async (routed) => {
@@ -115,18 +115,18 @@ export function createAppApi(parts: AppApiParts): AppApi {
       if (operation.audience === "visitor") {
         gate.requireSameOrigin(core, request);
         const from = { request, params, count() {}, requireSession() {} };
-        performed = await perform(browsing, undefined, () => readInput(operation, from));
+        performed = await perform(browsing, undefined, () => readOperationInput(operation, from));
       } else {
         const session = admit(routed);
         requireRole(session.caller);
-        const requireSession = () => requireRole(presentSession(db, session, core.now()).caller);
+        const requireSession = () => requireRole(requireLiveSession(db, session, core.now()).caller);
         const signedIn: SignedIn = {
           session,
-          requireSession: (db) => presentSession(db, session, core.now()),
-          requireConfirmed: (db) => requireConfirmed(db, session, core.now()),
+          requireSession: (db) => requireLiveSession(db, session, core.now()),
+          requireConfirmed: (db) => requireConfirmedSession(db, session, core.now()),
         };
         performed = await pools.bodies.within(session.caller, (count) =>
-          perform(browsing, signedIn, () => readInput(operation, { request, params, count, requireSession })),
+          perform(browsing, signedIn, () => readOperationInput(operation, { request, params, count, requireSession })),
         );
       }
       const response = await respond(operation, performed);
@@ -161,7 +161,7 @@ export function createAppApi(parts: AppApiParts): AppApi {
   for (const { method, path, run } of routes) {
     add(method, path, async (routed) => {
       const session = admit(routed);
-      return run({ ...routed, session, requireSession: () => presentSession(db, session, core.now()) });
+      return run({ ...routed, session, requireSession: () => requireLiveSession(db, session, core.now()) });
     });
   }
 
@@ -188,11 +188,11 @@ function createFailureResponse(core: Core) {
     const { method } = request;
     const path = urlPath(request.url);
     const methods = error instanceof NotFoundError ? listPathMethods(path) : [];
-    if (methods.length > 0 && !methods.includes(method)) return methodResponse(methods);
+    if (methods.length > 0 && !methods.includes(method)) return methodNotAllowedResponse(methods);
     const { status, message, code, retryAfter } =
       error instanceof NotFoundError
         ? new AppError("not_found", "There is nothing here")
-        : readFailure(core, error, request, { method, path });
+        : toClientError(core, error, request, { method, path });
     return Response.json(
       { error: message, code, ...(error instanceof Unconfirmed && { confirm: error.confirm }) },
       { status, ...(retryAfter !== undefined && { headers: { "retry-after": String(Math.ceil(retryAfter)) } }) },

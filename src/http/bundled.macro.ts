@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { Bundle } from "./bundle.ts";
 
 /** `entry`: a file below src. */
-export function bundled(entry: string): Bundle {
+export function bundleBrowserCode(entry: string): Bundle {
   const bundle = join(import.meta.dir, "bundle.ts");
   const { exitCode, stdout, stderr } = Bun.spawnSync([process.execPath, bundle, entry]);
   if (exitCode !== 0) throw new Error(`${entry} cannot be bundled: ${stderr}`);

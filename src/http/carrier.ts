@@ -8,13 +8,13 @@
  */
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "bun";
-import { createTrace } from "../api/request.ts";
+import { createRequestTraceId } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import { atMost, pause } from "../base/pause.ts";
+import { awaitAtMost, pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Admission, Connections } from "./connections.ts";
-import { findHead, LARGEST_HEAD, type RequestHead, ResponseReader, readRequestHead } from "./framing.ts";
+import { findRequestHead, LARGEST_HEAD, type RequestHead, ResponseReader, readRequestHead } from "./framing.ts";
 
 export interface HttpServer {
   /** The bound address, with the real port for port 0. */
@@ -73,7 +73,7 @@ const LAST_WORDS_MS = 500;
 const BROKEN_OFF = new AppError("bad_request", "The request broke off: send it again");
 
 /** Writes the response that refuses a request before the inner listener has it. The connection closes after it. */
-export function writeRefusal(
+export function writeHttpRefusal(
   { message, code, status, retryAfter }: AppError,
   { trace, now, isHead = false }: { trace: string; now: number; isHead?: boolean },
 ): Buffer {
@@ -205,9 +205,9 @@ function carry({
   /** Responds in place of the inner listener, unless that has begun to respond, and ends the connection. */
   function refuse(refusal: AppError, isHead = false): void {
     if (!exchange?.response.hasBegun) {
-      const trace = createTrace(runtime);
+      const trace = createRequestTraceId(runtime);
       log.debug("request refused", { trace, status: refusal.status, reason: refusal.message });
-      clientSide.write(writeRefusal(refusal, { trace, now: runtime.now(), isHead }));
+      clientSide.write(writeHttpRefusal(refusal, { trace, now: runtime.now(), isHead }));
     }
     end();
   }
@@ -230,7 +230,7 @@ function carry({
       while (at < bytes.length && !isOver) {
         let bodyAt = at;
         if (!exchange) {
-          const head = findHead(bytes, at);
+          const head = findRequestHead(bytes, at);
           at = head.start;
           if (head.end === undefined) break;
           const request = readRequestHead(bytes, at, head.end);
@@ -340,7 +340,7 @@ const sliceBytes = (bytes: Buffer, start: number, end: number): Buffer =>
 const keep = (rest: Buffer): Buffer => (rest.length > MOST_HELD ? rest : Buffer.from(rest));
 
 /** Carries the connections of a public listener to its inner one, which `startInner` starts. */
-export function createCarrier({
+export function createConnectionCarrier({
   connections,
   startInner,
   runtime,
@@ -400,7 +400,7 @@ export function createCarrier({
       stops = true;
       for (let waited = 0; closes.size > 0 && waited < left; waited += STOP_POLL_MS) {
         if (waited >= LAST_WORDS_MS && stalled.size === 0) break;
-        await atMost(runtime, STOP_POLL_MS, closedAll.promise);
+        await awaitAtMost(runtime, STOP_POLL_MS, closedAll.promise);
       }
       for (const close of [...closes]) close();
     },

@@ -11,13 +11,13 @@
  * or for it to take a response, has an end. While the server is full it comes sooner for whoever is not known, and the
  * slowest stranger makes room.
  */
-import { createSourceReader, declaredLength, isAwaitingBody } from "../api/request.ts";
+import { createClientSourceReader, declaredBodyLength, isAwaitingBody } from "../api/request.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { canonicalAddress, isOneOfUs, networkList, sourceOfAddress } from "../net/ip.ts";
+import { canonicalIpAddress, createNetworkMatcher, ipAddressSource, isOwnOrTrustedAddress } from "../net/ip.ts";
 
 export type RefusedBy = "total" | "source";
 
-export type Connections = ReturnType<typeof createConnections>;
+export type Connections = ReturnType<typeof createHttpConnections>;
 
 /** A counted connection; its methods report events on it. */
 export interface Admission {
@@ -96,7 +96,7 @@ const isStranger = ({ source, isKnown }: Connection): boolean => source !== unde
 
 const awaitsBody = ({ request }: Connection): boolean => request !== undefined && isAwaitingBody(request);
 
-export function createConnections({
+export function createHttpConnections({
   most,
   trustedProxies,
   runtime,
@@ -112,8 +112,8 @@ export function createConnections({
   /** Called for each refused connection or request. */
   refused?: (by: RefusedBy) => void;
 }) {
-  const isProxy = networkList(trustedProxies);
-  const readClientSource = createSourceReader(trustedProxies);
+  const isProxy = createNetworkMatcher(trustedProxies);
+  const readClientSource = createClientSourceReader(trustedProxies);
   const open = new Set<Connection>();
   /** Connections between two requests, the longest idle first. */
   const idle = new Set<Connection>();
@@ -163,7 +163,7 @@ export function createConnections({
 
   /** True for a small body that is late, or a larger one of which too little came in the last span. */
   function isTooSlow({ request, since, pace, paceAt }: Connection, now: number): boolean {
-    const length = request && declaredLength(request);
+    const length = request && declaredBodyLength(request);
     if (length !== undefined && length <= SMALL_BODY.bytes) return Math.abs(now - since) >= SMALL_BODY.ms;
     return Math.abs(now - paceAt) >= PACE.ms && pace < PACE.bytes;
   }
@@ -244,7 +244,7 @@ export function createConnections({
       begin(request) {
         const source = throughProxy ? readClientSource(peer, request.headers.get("x-forwarded-for")) : undefined;
         // Without a forwarded address, the request is the proxy's own.
-        const isForwarded = source !== undefined && source !== sourceOfAddress(peer);
+        const isForwarded = source !== undefined && source !== ipAddressSource(peer);
         const end = isForwarded ? beginForwarded(source) : () => {};
         if (!end) {
           refused?.("source");
@@ -273,9 +273,9 @@ export function createConnections({
      * Undefined when the server is full: the caller closes the connection.
      */
     admit(address: string | undefined, cut: () => void): Admission | undefined {
-      const peer = canonicalAddress(address ?? "");
-      const isCounted = peer !== undefined && !isOneOfUs(peer, false) && !isProxy(peer);
-      const source = isCounted ? sourceOfAddress(peer) : undefined;
+      const peer = canonicalIpAddress(address ?? "");
+      const isCounted = peer !== undefined && !isOwnOrTrustedAddress(peer, false) && !isProxy(peer);
+      const source = isCounted ? ipAddressSource(peer) : undefined;
       const known = source !== undefined && isKnown(source);
       const by = makeRoom(source, known);
       if (by) {

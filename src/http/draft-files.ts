@@ -1,10 +1,10 @@
 /** The files of a draft: uploads of attachments, and the document in which its HTML is edited. */
 import type { Pools } from "../api/pools.ts";
-import { declaredLength, readParts, urlQuery } from "../api/request.ts";
-import { attach } from "../compose/write-drafts.ts";
+import { declaredBodyLength, readBodyParts, urlQuery } from "../api/request.ts";
+import { attachToDraft } from "../compose/write-drafts.ts";
 import { readDraft } from "../mailbox/changing/drafts.ts";
 import { getThread } from "../mailbox/changing/threads.ts";
-import { renderDraftEditor, renewHtml } from "../mailbox/reading/stored-html.ts";
+import { renderDraftEditor, renewSanitizedHtml } from "../mailbox/reading/stored-html.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
 import type { AppServices } from "../operations/operation.ts";
 import { FRAME_HEADERS } from "./frame-responses.ts";
@@ -23,11 +23,11 @@ export function draftFileRoutes(core: AppServices["core"], uploads: Pools["uploa
       run({ request, session, params: { id = "" }, requireSession }) {
         return uploads.within(session.caller, async (count) => {
           count(1);
-          const saved = await attach(core, session.caller, id, {
+          const saved = await attachToDraft(core, session.caller, id, {
             filename: new URLSearchParams(urlQuery(request.url)).get("name") ?? "",
             contentType: request.headers.get("content-type") ?? "",
-            size: declaredLength(request),
-            content: checkedAtEnd(readParts(request), requireSession),
+            size: declaredBodyLength(request),
+            content: checkedAtEnd(readBodyParts(request), requireSession),
           });
           return Response.json(saved, { status: 201 });
         });
@@ -37,7 +37,7 @@ export function draftFileRoutes(core: AppServices["core"], uploads: Pools["uploa
       ...APP_ROUTES.editDraft,
       async run({ params: { id = "" }, session }) {
         readDraft(core.db, session.caller, id);
-        await renewHtml(core, id);
+        await renewSanitizedHtml(core, id);
         const [message] = getThread(core, session.caller, id, { html: true }).messages;
         const document = await renderDraftEditor(core, session.caller, message ?? { attachments: [] });
         return new Response(document, { headers: FRAME_HEADERS });

@@ -6,14 +6,14 @@
 import type { Caller } from "../access/caller.ts";
 import { contentDisposition, downloadResponse } from "../api/download.ts";
 import { urlQuery } from "../api/request.ts";
-import { asStreamed } from "../api/unread-answers.ts";
+import { markStreamedResponse } from "../api/unread-answers.ts";
 import { FRAME_SANDBOX } from "../base/frames.ts";
 import { getAttachment, getMessage, getMessageDetails } from "../mailbox/reading/messages.ts";
-import { renderMessageFrame, renewHtml } from "../mailbox/reading/stored-html.ts";
+import { renderMessageFrame, renewSanitizedHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { isImageSenderTrusted, receivedMessage } from "../mailbox/state/received.ts";
 import type { AttachmentContent } from "../mailbox/state/views.ts";
-import { readValue } from "../message/frame.ts";
+import { unescapeHtmlAttribute } from "../message/frame.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
 import { CONTENT_HEADERS, detectRasterType, type ImageProxy, SIGNATURE_BYTES } from "./images.ts";
 import type { Route } from "./route.ts";
@@ -40,17 +40,17 @@ export const FRAME_HEADERS = {
 const withImageUrls = (document: string, urlFor: (url: string) => string): string =>
   // biome-ignore lint/suspicious/noControlCharactersInRegex: mail has none (message/sanitize.ts)
   document.replace(/\u0000([^\u0000]*)\u0000/g, (_, url: string) =>
-    urlFor(readValue(url)).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;"),
+    urlFor(unescapeHtmlAttribute(url)).replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;"),
   );
 
 /**
  * `/messages/{id}/frame`, with remote images for `?images=1` and for senders that the person trusts, and without links in spam (rules: Links in spam); `/attachments/{id}/preview`, a download unless it is a
  * raster image; and `/images`, the URLs of remote images in the frame.
  */
-export function frameRoutes(core: MailCore, images: ImageProxy): Route[] {
+export function messageFrameRoutes(core: MailCore, images: ImageProxy): Route[] {
   const { db } = core;
   async function frame(caller: Caller, id: string, query: string): Promise<Response> {
-    await renewHtml(core, id);
+    await renewSanitizedHtml(core, id);
     const isAsked = new URLSearchParams(query).get("images") === "1";
     const message = getMessage(core, caller, id, { html: true });
     const links = getMessageDetails(core, caller, id).folder !== "spam";
@@ -81,7 +81,7 @@ async function preview(attachment: AttachmentContent): Promise<Response> {
   // The type follows from the bytes, not from the message.
   const type = detectRasterType(await content.slice(0, SIGNATURE_BYTES).bytes());
   if (type === undefined) return downloadResponse(attachment);
-  return asStreamed(
+  return markStreamedResponse(
     new Response(content, {
       headers: {
         ...CONTENT_HEADERS,

@@ -303,7 +303,7 @@ function mayBecomeHead(bytes: Buffer, start: number): boolean {
  * must come.
  * @throws AppError bad_request for what cannot become a head
  */
-export function findHead(bytes: Buffer, from: number): { start: number; end: number | undefined } {
+export function findRequestHead(bytes: Buffer, from: number): { start: number; end: number | undefined } {
   let start = from;
   while (bytes[start] === CR && bytes[start + 1] === LF) start += 2;
   const found = bytes.indexOf(HEAD_END, start);

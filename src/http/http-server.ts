@@ -5,19 +5,19 @@
  */
 
 import { createHash, timingSafeEqual } from "node:crypto";
-import { isReading, methodResponse, READING } from "../api/methods.ts";
+import { isReadRequest, methodNotAllowedResponse, READING } from "../api/methods.ts";
 import { requestHost, urlPath, urlQuery } from "../api/request.ts";
 import type { Rest } from "../api/rest.ts";
 import { REFERENCE_PATH } from "../api/surfaces.ts";
 import type { AppError } from "../base/errors.ts";
 import { CONTENT_TYPE } from "../base/metrics.ts";
-import { canonicalAddress, isLoopback, isLoopbackHost, networkList } from "../net/ip.ts";
+import { canonicalIpAddress, createNetworkMatcher, isLoopback, isLoopbackHost } from "../net/ip.ts";
 import { APP_PREFIX } from "../operations/app-routes.ts";
 import type { Core } from "../store/core.ts";
 import type { Certificates } from "../tls/certificates.ts";
 import type { HttpServer } from "./carrier.ts";
 import { createHttpsServer } from "./https.ts";
-import { type HttpListenerParts, type InnerListenerParts, listenHttp, listenInner } from "./listener.ts";
+import { type HttpListenerParts, type InnerListenerParts, listenHttp, listenHttpInner } from "./listener.ts";
 import { type Discovery, isAutodiscover } from "./mail-app-discovery.ts";
 import { STRICT_TRANSPORT_SECURITY } from "./response-headers.ts";
 import type { Web } from "./web.ts";
@@ -113,11 +113,11 @@ const refusalResponse = ({ message: error, code, status, retryAfter = 1 }: AppEr
 
 /** The response for a public resource; undefined for other paths. */
 async function openResponse(request: Request, path: string, parts: OpenParts): Promise<Response | undefined> {
-  if (path === "/healthz") return isReading(request) ? healthResponse(parts) : methodResponse(READING);
+  if (path === "/healthz") return isReadRequest(request) ? healthResponse(parts) : methodNotAllowedResponse(READING);
   if (!path.startsWith(CHALLENGE)) return undefined;
   const proof = parts.challenge?.(path.slice(CHALLENGE.length));
   if (proof === undefined) return text("Not found\n", 404);
-  if (!isReading(request)) return methodResponse(READING);
+  if (!isReadRequest(request)) return methodNotAllowedResponse(READING);
   return text(proof, 200, { "content-type": "application/octet-stream", "cache-control": "no-store" });
 }
 
@@ -147,10 +147,10 @@ function mayReadMetrics({ options }: Core, request: Request, peer: string | unde
   const given = request.headers.get("authorization") ?? "";
   if (token !== "none" && timingSafeEqual(sha256(given), sha256(`Bearer ${token}`))) return true;
   if (FORWARDED.some((name) => request.headers.has(name))) return false;
-  const address = canonicalAddress(peer ?? "");
+  const address = canonicalIpAddress(peer ?? "");
   if (address === undefined) return false;
   const networks = options.get("metrics.allowNetworks");
-  return isLoopback(address) || (networks !== "none" && networkList(networks)(address));
+  return isLoopback(address) || (networks !== "none" && createNetworkMatcher(networks)(address));
 }
 
 /** Starts a server with the app. @throws when the address cannot be bound */
@@ -176,7 +176,8 @@ export function createHttpServer({
     if (localOnly && !isLoopbackHost(new URL(request.url).hostname)) {
       return Response.json({ error: "A demo answers to localhost alone", code: "forbidden" }, { status: 403 });
     }
-    if (path === "/metrics" && metrics) return isReading(request) ? metrics(request, peer) : methodResponse(READING);
+    if (path === "/metrics" && metrics)
+      return isReadRequest(request) ? metrics(request, peer) : methodNotAllowedResponse(READING);
     const policy = policyResponse(request, path);
     if (policy) return policy;
     const settings = path.startsWith(CHALLENGE) ? undefined : await discovery?.(request, path, peer);
@@ -196,11 +197,11 @@ export function createHttpServer({
     const policy = policyAt?.(host, path);
     if (policy === undefined) return undefined;
     if (policy === null) return text("Not found\n", 404);
-    if (!isReading(request)) return methodResponse(READING);
+    if (!isReadRequest(request)) return methodNotAllowedResponse(READING);
     return text(policy, 200, { "content-type": "text/plain; charset=utf-8" });
   }
 
-  return "findCarriedOrigin" in parts ? listenInner({ ...parts, respond }) : listenHttp({ ...parts, respond });
+  return "findCarriedOrigin" in parts ? listenHttpInner({ ...parts, respond }) : listenHttp({ ...parts, respond });
 }
 
 /**

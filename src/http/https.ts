@@ -11,7 +11,7 @@ import type { Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import { createAlpnFront } from "../tls/alpn-front.ts";
 import { type Certificates, tlsOptions } from "../tls/certificates.ts";
-import { type ClientSide, createCarrier, type HttpServer } from "./carrier.ts";
+import { type ClientSide, createConnectionCarrier, type HttpServer } from "./carrier.ts";
 import type { Admission } from "./connections.ts";
 import type { HttpListenerParts, InnerListenerParts } from "./listener.ts";
 
@@ -33,7 +33,7 @@ export async function createHttpsServer({
   /** Starts the inner HTTP listener. */
   startInner(parts: Pick<InnerListenerParts, "findCarriedOrigin">): HttpServer;
 }): Promise<HttpServer> {
-  const carrier = createCarrier({ connections, startInner, runtime, log });
+  const carrier = createConnectionCarrier({ connections, startInner, runtime, log });
   /** Admissions of connections before the end of the handshake, by socketEndsKey. */
   const admissions = new Map<string, Admission>();
 

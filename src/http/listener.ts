@@ -8,13 +8,20 @@
  */
 import type { Socket } from "bun";
 import type { Pools } from "../api/pools.ts";
-import { createTrace, nameRequest, requestAsker } from "../api/request.ts";
+import { assignRequestTraceId, createRequestTraceId, findRequestPerson } from "../api/request.ts";
 import { EVENT_STREAM } from "../api/unread-answers.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { sourceOfAddress } from "../net/ip.ts";
-import { type Carried, type ClientSide, createCarrier, type HttpServer, type Origin, writeRefusal } from "./carrier.ts";
+import { ipAddressSource } from "../net/ip.ts";
+import {
+  type Carried,
+  type ClientSide,
+  createConnectionCarrier,
+  type HttpServer,
+  type Origin,
+  writeHttpRefusal,
+} from "./carrier.ts";
 import type { Connections } from "./connections.ts";
 
 export interface HttpListenerParts {
@@ -53,7 +60,7 @@ const refusalResponse = ({ message: error, code, status, retryAfter }: AppError)
   );
 
 /** Starts the inner listener, on loopback. @throws when no port can be bound */
-export function listenInner({ respond, findCarriedOrigin, pools, runtime, log }: InnerListenerParts): HttpServer {
+export function listenHttpInner({ respond, findCarriedOrigin, pools, runtime, log }: InnerListenerParts): HttpServer {
   function failureResponse(error: unknown, trace?: string): Response {
     log.error("an HTTP request failed", { trace, error });
     return Response.json(
@@ -68,7 +75,7 @@ export function listenInner({ respond, findCarriedOrigin, pools, runtime, log }:
     const end = admission.begin(request);
     if (!end) return refusalResponse(CROWDED);
     // All strangers together have the part of a workspace.
-    const who = () => requestAsker(request) ?? { workspaceId: "", userId: sourceOfAddress(address) };
+    const who = () => findRequestPerson(request) ?? { workspaceId: "", userId: ipAddressSource(address) };
     let streams = false;
     try {
       const response = await pools.answers.give(request, () => respond(request, address), { who, holds });
@@ -103,7 +110,7 @@ export function listenInner({ respond, findCarriedOrigin, pools, runtime, log }:
       const peer = server.requestIP(request);
       const origin = peer ? findCarriedOrigin(peer.port) : undefined;
       if (!origin) return new Response("Forbidden\n", { status: 403 });
-      const trace = nameRequest(request, runtime, origin.leaving);
+      const trace = assignRequestTraceId(request, runtime, origin.leaving);
       const response = await respondCounted(request, origin, trace);
       response.headers.set("x-request-id", trace);
       return response;
@@ -129,9 +136,9 @@ interface Client {
 /** Starts a public listener and its inner one. @throws when the address cannot be bound */
 export function listenHttp({ listen, connections, ...parts }: HttpListenerParts): HttpServer {
   const { runtime } = parts;
-  const carrier = createCarrier({
+  const carrier = createConnectionCarrier({
     connections,
-    startInner: (rest) => listenInner({ ...parts, ...rest }),
+    startInner: (rest) => listenHttpInner({ ...parts, ...rest }),
     runtime,
     log: parts.log,
   });
@@ -169,7 +176,7 @@ export function listenHttp({ listen, connections, ...parts }: HttpListenerParts)
           const { remoteAddress } = socket;
           const admission = carrier.admit(remoteAddress, clientSide.destroy, () => void socket.close());
           if (!admission) {
-            socket.write(writeRefusal(CROWDED, { trace: createTrace(runtime), now: runtime.now() }));
+            socket.write(writeHttpRefusal(CROWDED, { trace: createRequestTraceId(runtime), now: runtime.now() }));
             // The server needs the descriptor now, whether the client takes the response or not.
             socket.close();
             return;

@@ -41,7 +41,7 @@ interface Stream {
 const formatLiveEvent = (name: "mail" | "all", seq: number, data: object): string =>
   `event: ${name}\nid: ${seq}\ndata: ${JSON.stringify(data)}\n\n`;
 
-export function createLive({ db, store, runtime, log }: Core, cookie: SessionCookie) {
+export function createLiveUpdates({ db, store, runtime, log }: Core, cookie: SessionCookie) {
   const streams = new Set<Stream>();
   let seen = latestChange(db);
   let rests = false;

@@ -5,9 +5,9 @@
  * Invariant: a response depends on the domain of an address alone, so it does not tell which addresses exist.
  */
 import { createRateLimit } from "../access/rate.ts";
-import { isHosted } from "../admin/domains.ts";
-import { methodResponse, READING } from "../api/methods.ts";
-import { readBytes, requestHost, urlQuery } from "../api/request.ts";
+import { isHostedDomain } from "../admin/domains.ts";
+import { methodNotAllowedResponse, READING } from "../api/methods.ts";
+import { readBodyBytes, requestHost, urlQuery } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import { toIsoTime } from "../base/time.ts";
 import { normalizeAddress, splitAddress } from "../message/address.ts";
@@ -57,7 +57,7 @@ const plain = (body: string, status: number, headers: Record<string, string> = {
 
 const element = (name: string, value: string | number): string => `<${name}>${Bun.escapeHTML(value)}</${name}>`;
 
-export function createDiscovery(
+export function createMailAppDiscovery(
   core: Core,
   mailApps: MailApps,
   readClientSource: (peer: string | undefined, forwardedFor: string | null) => string,
@@ -84,7 +84,7 @@ export function createDiscovery(
     const domain = normal
       ? splitAddress(normal).domain
       : requestHost(request).replace(/^(autoconfig|autodiscover)\./, "");
-    return isRead && isHosted(core, domain) ? domain : undefined;
+    return isRead && isHostedDomain(core, domain) ? domain : undefined;
   }
 
   function autoconfig(request: Request): Response {
@@ -181,14 +181,14 @@ ${element("Message", message)}
     const isOutlook = isAutodiscover(path);
     if (!isOutlook && !AUTOCONFIG.has(path)) {
       const [, domain] = /^(?:autoconfig|autodiscover)\.(.+)$/.exec(requestHost(request)) ?? [];
-      return domain !== undefined && isHosted(core, domain) ? plain("Not found", 404) : undefined;
+      return domain !== undefined && isHostedDomain(core, domain) ? plain("Not found", 404) : undefined;
     }
     const { retryAfter } = sources.take(readClientSource(peer, request.headers.get("x-forwarded-for")), now());
     if (retryAfter !== undefined) {
       return plain("Too many requests from this address", 429, { "retry-after": String(retryAfter) });
     }
     const methods = isOutlook ? [...READING, "POST"] : READING;
-    if (!methods.includes(request.method)) return methodResponse(methods);
+    if (!methods.includes(request.method)) return methodNotAllowedResponse(methods);
     try {
       return isOutlook ? await autodiscover(request) : autoconfig(request);
     } catch (error) {
@@ -215,7 +215,7 @@ async function readRequest(request: Request): Promise<{ address?: string; schema
     DEEPEST,
   );
   try {
-    parser.write(new TextDecoder().decode(await readBytes(request, LARGEST_BODY, () => {})));
+    parser.write(new TextDecoder().decode(await readBodyBytes(request, LARGEST_BODY, () => {})));
     parser.end();
   } catch (error) {
     if (error instanceof OverBudget) throw new AppError("bad_request", "The body is no request of Autodiscover");

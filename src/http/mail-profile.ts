@@ -3,14 +3,14 @@
  * is signed in. It contains no password: the device asks for it.
  */
 import { createHash } from "node:crypto";
-import { type Caller, findReachableMailboxes, ownAmong, type Reach } from "../access/caller.ts";
+import { type Caller, chooseOwnMailbox, findReachableMailboxes, type Reach } from "../access/caller.ts";
 import { downloadResponse } from "../api/download.ts";
 import { AppError } from "../base/errors.ts";
 import { APP_ROUTES } from "../operations/app-routes.ts";
-import { hasProfile, type MailApps } from "../operations/operation.ts";
+import { hasMailProfile, type MailApps } from "../operations/operation.ts";
 import type { Reader } from "../store/core.ts";
 import type { KeyPair } from "../tls/certificates.ts";
-import { signFile, signs } from "../tls/sign.ts";
+import { canKeyPairSignFiles, signFile } from "../tls/sign.ts";
 import type { Route } from "./route.ts";
 
 type Plist = string | number | boolean | readonly Plist[] | { readonly [key: string]: Plist };
@@ -94,17 +94,17 @@ export function mailProfileRoute(
   return {
     ...APP_ROUTES.getMailProfile,
     async run({ session: { caller } }) {
-      const own = ownAmong(
+      const own = chooseOwnMailbox(
         caller,
         [...findReachableMailboxes(db, caller).values()].filter(({ access }) => access.read),
       );
-      if (!own || !hasProfile(mailApps)) throw new AppError("not_found", "There is no profile for you here");
+      if (!own || !hasMailProfile(mailApps)) throw new AppError("not_found", "There is no profile for you here");
       const profile = Buffer.from(profileFor(caller, own.mailbox, mailApps));
       const pair = certificate();
       return downloadResponse({
         filename: `${own.mailbox.address}.mobileconfig`,
         contentType: "application/x-apple-aspen-config",
-        content: pair && signs(pair) ? await signFile(profile, pair, now()) : profile,
+        content: pair && canKeyPairSignFiles(pair) ? await signFile(profile, pair, now()) : profile,
       });
     },
   };

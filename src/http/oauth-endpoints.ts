@@ -8,10 +8,10 @@
 import { createRateLimit } from "../access/rate.ts";
 import type { Slowdown } from "../access/slowdown.ts";
 import * as cors from "../api/cors.ts";
-import { readFailure } from "../api/failure.ts";
+import { toClientError } from "../api/failure.ts";
 import { describeMcp } from "../api/mcp/mcp-discovery.ts";
-import { isReading, methodResponse, READING } from "../api/methods.ts";
-import { readBytes, readJson, requestTraceId } from "../api/request.ts";
+import { isReadRequest, methodNotAllowedResponse, READING } from "../api/methods.ts";
+import { readBodyBytes, readJson, requestTraceId } from "../api/request.ts";
 import { AppError } from "../base/errors.ts";
 import { OAuthError } from "../oauth/error.ts";
 import { describeOAuth, REGISTER_PATH, REVOKE_PATH, resourceIdentifier, TOKEN_PATH } from "../oauth/metadata.ts";
@@ -62,7 +62,7 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, readClientSo
     if (request.headers.has("authorization")) {
       throw new OAuthError("invalid_client", "programs have no secret here: give client_id in the body");
     }
-    return new TextDecoder().decode(await readBytes(request, LARGEST_BODY, () => {}));
+    return new TextDecoder().decode(await readBodyBytes(request, LARGEST_BODY, () => {}));
   }
 
   async function guessed(source: string): Promise<void> {
@@ -89,7 +89,7 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, readClientSo
         { status: STATUS[code] ?? 400, headers: { ...FRESH, ...challenge } },
       );
     }
-    const { code, status, message, retryAfter } = readFailure(core, error, request, { method: request.method, path });
+    const { code, status, message, retryAfter } = toClientError(core, error, request, { method: request.method, path });
     const isLater = code === "rate_limited" || status === 503;
     const answered = isLater ? "temporarily_unavailable" : status < 500 ? malformed(path) : "server_error";
     return Response.json(
@@ -117,7 +117,9 @@ export function createOAuthEndpoints(core: Core, { oauth, slowdown, readClientSo
       if (document && request.method === "OPTIONS") return new Response(null, { status: 204, headers: DOCUMENT });
       if (cors.isPreflight(core, request)) return cors.preflightResponse();
       if (document) {
-        return isReading(request) ? Response.json(document, { headers: DOCUMENT }) : methodResponse(READING);
+        return isReadRequest(request)
+          ? Response.json(document, { headers: DOCUMENT })
+          : methodNotAllowedResponse(READING);
       }
       if (request.method !== "POST") {
         return Response.json(

@@ -132,7 +132,7 @@ async function namedFiles(): Promise<ReadonlyMap<string, File>> {
   ]);
 }
 
-export function createPages(headers: Readonly<Record<string, string>>): Pages {
+export function createAppPages(headers: Readonly<Record<string, string>>): Pages {
   let files: Promise<Files> | undefined;
   let worker: Promise<File> | undefined;
 

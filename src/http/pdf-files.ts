@@ -1,4 +1,4 @@
 /** The viewer of PDFs, bundled (bundled.macro.ts). Imported on the first request for it. */
-import { bundled } from "./bundled.macro.ts" with { type: "macro" };
+import { bundleBrowserCode } from "./bundled.macro.ts" with { type: "macro" };
 
-export const { script, style }: { script: string; style: string } = bundled("app/pdf/viewer.ts");
+export const { script, style }: { script: string; style: string } = bundleBrowserCode("app/pdf/viewer.ts");

@@ -12,7 +12,7 @@ import { addFonts, ICON, type Pages } from "./pages.ts";
 import { type Assets, type File, fileResponse, makeStaticFile, openAssets } from "./static-files.ts";
 
 /** Responds to a GET or HEAD for the reference or one of its files; undefined for other paths. */
-export function createReference({ site: { baseUrl } }: Core, headers: Readonly<Record<string, string>>): Pages {
+export function createReferencePages({ site: { baseUrl } }: Core, headers: Readonly<Record<string, string>>): Pages {
   const describe = (surface: Surface) => ({
     // The document is made as JSON; this names its type.
     document: describeApi(surface, baseUrl) as unknown as ApiDocument,

@@ -9,17 +9,17 @@
 import { type BrowserSession, findSession, touchSession } from "../access/sessions.ts";
 import { AppError } from "../base/errors.ts";
 import type { Core } from "../store/core.ts";
-import { requireServed } from "../store/unserved-workspaces.ts";
+import { requireWorkspaceServed } from "../store/unserved-workspaces.ts";
 import type { SessionCookie } from "./session-cookie.ts";
 
 /** @throws AppError forbidden, unauthorized; server_error 503 while the workspace moves to another server */
-export function admit(core: Core, cookie: SessionCookie, request: Request): BrowserSession {
+export function admitSession(core: Core, cookie: SessionCookie, request: Request): BrowserSession {
   requireSameOrigin(core, request);
   const token = cookie.read(request);
   const now = core.now();
   const session = token === undefined ? undefined : findSession(core.db, token, now);
   if (!session) throw new AppError("unauthorized", "Sign in to continue");
-  requireServed(core.db, session.caller.workspaceId);
+  requireWorkspaceServed(core.db, session.caller.workspaceId);
   touchSession(core, session, now);
   return session;
 }

@@ -1,7 +1,7 @@
 /** Static files, compressed once. Browsers keep files with a hash for a name for good. */
 import { createHash } from "node:crypto";
 import { acceptedEncodings } from "../api/compression.ts";
-import { asStreamed } from "../api/unread-answers.ts";
+import { markStreamedResponse } from "../api/unread-answers.ts";
 import { PAGE_HEADERS } from "./response-headers.ts";
 
 /** A file to serve. All responses share the memory of its content. */
@@ -25,7 +25,7 @@ export function fileResponse(
   cacheControl = "no-cache",
 ): Response {
   const gzips = gzip !== undefined && acceptedEncodings(request, ["gzip", "identity"])[0] === "gzip";
-  return asStreamed(
+  return markStreamedResponse(
     new Response(gzips ? gzip : content, {
       headers: {
         ...headers,

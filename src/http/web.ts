@@ -1,21 +1,21 @@
 /** The web app's part of the server: pages, and the app's API with sessions, sign-in and live updates. */
-import { isReading, methodResponse, READING } from "../api/methods.ts";
+import { isReadRequest, methodNotAllowedResponse, READING } from "../api/methods.ts";
 import type { Serving } from "../api/rest.ts";
 import { openUnsubscribing } from "../compose/unsubscribe.ts";
 import type { HttpClientParts } from "../net/http-client.ts";
 import { APP_PREFIX } from "../operations/app-routes.ts";
 import type { AppServices, OperatorContext } from "../operations/operation.ts";
 import type { KeyPair } from "../tls/certificates.ts";
-import { signs } from "../tls/sign.ts";
+import { canKeyPairSignFiles } from "../tls/sign.ts";
 import { createAppApi } from "./app-api.ts";
 import { draftFileRoutes } from "./draft-files.ts";
-import { frameRoutes } from "./frame-responses.ts";
+import { messageFrameRoutes } from "./frame-responses.ts";
 import { openImageProxy } from "./images.ts";
-import { createLive } from "./live.ts";
+import { createLiveUpdates } from "./live.ts";
 import { mailProfileRoute } from "./mail-profile.ts";
 import { createOAuthEndpoints } from "./oauth-endpoints.ts";
-import { createPages, createPdfPage } from "./pages.ts";
-import { createReference } from "./reference.ts";
+import { createAppPages, createPdfPage } from "./pages.ts";
+import { createReferencePages } from "./reference.ts";
 import { commonHeaders } from "./response-headers.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 
@@ -39,17 +39,17 @@ export interface Web {
   stop(): void;
 }
 
-export function createWeb(parts: WebParts): Web {
+export function createWebApp(parts: WebParts): Web {
   const { core } = parts;
   const secure = core.site.baseUrl.startsWith("https:");
   const headers = commonHeaders({ secure });
   const cookie = createSessionCookie({ secure });
   const images = openImageProxy(core);
   const unsubscribing = openUnsubscribing(core, parts.allow);
-  const live = createLive(core, cookie);
-  const pages = createPages(headers);
+  const live = createLiveUpdates(core, cookie);
+  const pages = createAppPages(headers);
   const pdfPage = createPdfPage(headers);
-  const reference = createReference(core, headers);
+  const reference = createReferencePages(core, headers);
   const oauth = createOAuthEndpoints(core, { ...parts, slowdown: parts.identity.slowdown });
   const api = createAppApi({
     ...parts,
@@ -60,12 +60,12 @@ export function createWeb(parts: WebParts): Web {
       unsubscribing,
       signsProfiles() {
         const pair = parts.certificate();
-        return pair !== undefined && signs(pair);
+        return pair !== undefined && canKeyPairSignFiles(pair);
       },
     },
     routes: [
       ...draftFileRoutes(core, parts.pools.uploads),
-      ...frameRoutes(core, images),
+      ...messageFrameRoutes(core, images),
       mailProfileRoute(core, parts),
       live.route,
     ],
@@ -77,8 +77,8 @@ export function createWeb(parts: WebParts): Web {
       const answered = await oauth(request, path, peer);
       if (answered) return answered;
       const page = (await pdfPage(request, path)) ?? (await pages(request, path));
-      if (isReading(request)) return page ?? reference(request, path);
-      return page && methodResponse(READING);
+      if (isReadRequest(request)) return page ?? reference(request, path);
+      return page && methodNotAllowedResponse(READING);
     },
     look: live.look,
     stop() {

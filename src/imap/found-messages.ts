@@ -5,28 +5,28 @@
  */
 import { letOthersRun } from "../base/pause.ts";
 import {
+  createLabelTest,
+  createThreadTest,
   type DatesRow,
   type EnvelopeRow,
   findFlagged,
-  findLabelled,
-  findLong,
-  findMessage,
+  findLongMessages,
+  findMessageNumber,
   findUnread,
-  isInThread,
-  readBodies,
-  readDates,
-  readEnvelopes,
-  readHeaders as readStoredHeaders,
+  readMessageBodies,
+  readMessageDates,
+  readMessageEnvelopes,
+  readMessageHeaders as readStoredHeaders,
 } from "../mailbox/imap/folder-search.ts";
 import { BIT_OF, type Numbered } from "../mailbox/imap/uids.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { isAscii } from "../message/characters.ts";
 import { decodeWords, readHeaders } from "../message/headers.ts";
 import { isStoredField } from "../message/parse.ts";
-import { isIn, OF_PROGRAMS, SAVED, type SearchKey } from "./grammar.ts";
+import { isInSequenceSet, OF_PROGRAMS, SAVED, type SearchKey } from "./grammar.ts";
 import type { Keywords } from "./keywords.ts";
 import type { ImapSession } from "./session.ts";
-import { presentRows, type View } from "./view.ts";
+import { listPresentRows, type View } from "./view.ts";
 
 const DAY_MS = 86_400_000;
 /** Largest difference of a time zone from UTC. */
@@ -232,17 +232,17 @@ class Plan {
         const hasLast = set.at(-1)?.[1] === Number.POSITIVE_INFINITY;
         return ({ row, sequence }) => {
           const number = byUid ? row.uid : sequence;
-          return isIn(set, number) || (hasLast && number === last);
+          return isInSequenceSet(set, number) || (hasLast && number === last);
         };
       }
       case "modseq":
         return ({ row }) => row.modseq >= key.modseq;
       case "id": {
         if (key.of === "THREADID") {
-          const isThreadMessage = isInThread(core, key.id);
+          const isThreadMessage = createThreadTest(core, key.id);
           return ({ row }) => isThreadMessage(row.seq);
         }
-        const named = findMessage(core, key.id);
+        const named = findMessageNumber(core, key.id);
         return ({ row }) => row.seq === named;
       }
       case "within": {
@@ -304,7 +304,7 @@ class Plan {
     if (OF_PROGRAMS.test(flag) && bit === undefined) return () => false;
     if (name !== "\\seen" && name !== "\\flagged" && bit === undefined) {
       const labelled = await this.#once(`label ${name}`, async () =>
-        this.#marksOf(await findLabelled(core, mailboxId, this.keywords.label(flag))),
+        this.#marksOf(await createLabelTest(core, mailboxId, this.keywords.label(flag))),
       );
       return (message) => isMarked(labelled, message);
     }
@@ -379,7 +379,7 @@ class Plan {
     const known = await this.#marksOf((seq) => messages.has(seq));
     if (answer.isWord && known.every((bits) => bits === 0)) return isInBody;
     const markLong = (): Promise<Marks> => {
-      const seqs = findLong(core, folder);
+      const seqs = findLongMessages(core, folder);
       return this.#marksOf((seq) => seqs.has(seq));
     };
     const long = await this.#once("long", markLong, markCacheFor(this.rows));
@@ -418,7 +418,7 @@ async function lookAt(
   const first = (count: number): readonly Looked[] => messages.slice(0, Math.max(1, count));
   switch (stage) {
     case "dates":
-      each(readDates(core, seqs), (message, row) => {
+      each(readMessageDates(core, seqs), (message, row) => {
         message.dates = row;
       });
       return messages;
@@ -432,7 +432,7 @@ async function lookAt(
     }
     case "envelope":
       return first(
-        each(readEnvelopes(core, seqs, userId, characters), (message, row) => {
+        each(readMessageEnvelopes(core, seqs, userId, characters), (message, row) => {
           message.envelope = new Envelope(row);
         }),
       );
@@ -452,7 +452,7 @@ async function lookAt(
     }
     case "body":
       return first(
-        each(readBodies(core, seqs, characters), (message, { text }) => {
+        each(readMessageBodies(core, seqs, characters), (message, { text }) => {
           message.body = folded(text);
         }),
       );
@@ -460,11 +460,11 @@ async function lookAt(
 }
 
 /** The messages of the selected mailbox that a search finds, by number. `userId`: who sees them. @throws Refused, Ended */
-export async function matching(session: ImapSession, key: SearchKey, userId: string): Promise<Found[]> {
+export async function findMessagesBySearchKey(session: ImapSession, key: SearchKey, userId: string): Promise<Found[]> {
   const { core } = session;
   const view = session.selected();
   await view.folder.updated();
-  const rows = presentRows(view);
+  const rows = listPresentRows(view);
   const plan = new Plan(core, session.keywordsIn(view.folder.mailboxId), view, rows, core.now());
   const matches = await plan.buildSearchMatcher(key);
   const stages = STAGES.filter((stage) => plan.stages.has(stage));

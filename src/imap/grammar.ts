@@ -506,7 +506,7 @@ function toDayMs(year: number, month: string, day: number): number {
 export const quoteImapText = (text: string): string => quotedOctets(Buffer.from(text, "utf8").toString("latin1"));
 
 /** True if a set has the number. */
-export function isIn(set: SequenceSet, number: number): boolean {
+export function isInSequenceSet(set: SequenceSet, number: number): boolean {
   let [low, high] = [0, set.length];
   while (low < high) {
     const middle = (low + high) >> 1;

@@ -8,31 +8,31 @@
 import { createServer, type Server, type Socket } from "node:net";
 import { createSecureContext, type SecureContext, TLSSocket } from "node:tls";
 import { PolicyRefusal } from "../access/policy.ts";
-import { isKnownSource } from "../access/sign-in-sources.ts";
+import { isKnownSignInSource } from "../access/sign-in-sources.ts";
 import { AppError } from "../base/errors.ts";
-import { collectSoon, LARGE_BYTES } from "../base/memory.ts";
+import { collectGarbageSoon, LARGE_BYTES } from "../base/memory.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
 import type { Shares } from "../base/shares.ts";
-import { noteOperation } from "../journal/entries.ts";
-import { canonicalAddress, isOneOfUs, networkList, sourceOfAddress } from "../net/ip.ts";
+import { addJournalEntry } from "../journal/entries.ts";
+import { canonicalIpAddress, createNetworkMatcher, ipAddressSource, isOwnOrTrustedAddress } from "../net/ip.ts";
 import { type Certificates, tlsOptions } from "../tls/certificates.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
-import { append } from "./commands/append.ts";
-import { expunge } from "./commands/expunge.ts";
-import { fetch } from "./commands/fetch.ts";
-import { idle } from "./commands/idle.ts";
-import { create, remove, rename } from "./commands/label-commands.ts";
-import { list, lsub, namespace, status, subscribe } from "./commands/list.ts";
-import { copy, move } from "./commands/move.ts";
-import { getQuota, getQuotaRoot } from "./commands/quota.ts";
-import { search } from "./commands/search-command.ts";
-import { close, select } from "./commands/select.ts";
-import { authenticate, login } from "./commands/sign-in-commands.ts";
-import { store } from "./commands/store-command.ts";
+import { runImapAppend } from "./commands/append.ts";
+import { runImapExpunge } from "./commands/expunge.ts";
+import { runImapFetch } from "./commands/fetch.ts";
+import { runImapIdle } from "./commands/idle.ts";
+import { runImapCreate, runImapDelete, runImapRename } from "./commands/label-commands.ts";
+import { runImapList, runImapLsub, runImapNamespace, runImapStatus, runImapSubscribe } from "./commands/list.ts";
+import { runImapCopy, runImapMove } from "./commands/move.ts";
+import { runImapGetQuota, runImapGetQuotaRoot } from "./commands/quota.ts";
+import { runImapSearch } from "./commands/search-command.ts";
+import { runImapClose, runImapSelect } from "./commands/select.ts";
+import { runImapAuthenticate, runImapLogin } from "./commands/sign-in-commands.ts";
+import { runImapStore } from "./commands/store-command.ts";
 import { Malformed, Parser } from "./grammar.ts";
-import { createLines } from "./lines.ts";
-import { Ended, ImapSession, Refused, type Shared, toRefusal, type Wire } from "./session.ts";
+import { createImapCommandReader } from "./lines.ts";
+import { Ended, ImapSession, Refused, type Shared, toImapRefusal, type Wire } from "./session.ts";
 
 /** Sessions that wait are looked at once in this time, whether they still may. */
 const SWEEP_MS = 1_000;
@@ -119,15 +119,15 @@ export function createImap(
   /** Tells whether limits for strangers leave out a client. */
   function isWelcome(address: string | undefined): boolean {
     const networks = options.get("mx.trustedNetworks");
-    const isTrusted = address !== undefined && networks !== "none" && networkList(networks)(address);
-    return isOneOfUs(address, isTrusted) || isKnownSource(core, sourceOfAddress(address));
+    const isTrusted = address !== undefined && networks !== "none" && createNetworkMatcher(networks)(address);
+    return isOwnOrTrustedAddress(address, isTrusted) || isKnownSignInSource(core, ipAddressSource(address));
   }
 
   /** The limit that leaves no room for a client. Where it is of all, one for which we wait makes room, strangers first. */
   function noRoomFor(address: string | undefined): "source" | "total" | undefined {
     const strangers = [...connections].filter((one) => one.isStranger());
     const welcome = isWelcome(address);
-    const source = sourceOfAddress(address);
+    const source = ipAddressSource(address);
     if (!welcome && strangers.filter((one) => one.source === source).length >= MOST_OF_SOURCE) return "source";
     const forStrangers = mostConnections - Math.floor(mostConnections / 4);
     const isFull = connections.size >= mostConnections;
@@ -177,9 +177,9 @@ export function createImap(
         if (session.wire.isSecure()) throw new Malformed("TLS has begun already");
         return "Begin TLS";
       case "LOGIN":
-        return login(session, parser);
+        return runImapLogin(session, parser);
       case "AUTHENTICATE":
-        return authenticate(session, parser);
+        return runImapAuthenticate(session, parser);
       default:
     }
     if (!session.who)
@@ -200,50 +200,50 @@ export function createImap(
         session.selected();
         return "CHECK completed";
       case "LIST":
-        return list(session, parser);
+        return runImapList(session, parser);
       case "LSUB":
-        return lsub(session, parser);
+        return runImapLsub(session, parser);
       case "NAMESPACE":
-        return namespace(session, parser);
+        return runImapNamespace(session, parser);
       case "GETQUOTA":
-        return getQuota(session, parser);
+        return runImapGetQuota(session, parser);
       case "GETQUOTAROOT":
-        return getQuotaRoot(session, parser);
+        return runImapGetQuotaRoot(session, parser);
       case "STATUS":
-        return status(session, parser);
+        return runImapStatus(session, parser);
       case "SELECT":
-        return select(session, parser, false);
+        return runImapSelect(session, parser, false);
       case "EXAMINE":
-        return select(session, parser, true);
+        return runImapSelect(session, parser, true);
       case "CLOSE":
-        return close(session, parser, true);
+        return runImapClose(session, parser, true);
       case "UNSELECT":
-        return close(session, parser, false);
+        return runImapClose(session, parser, false);
       case "FETCH":
-        return fetch(session, parser, byUid);
+        return runImapFetch(session, parser, byUid);
       case "STORE":
-        return store(session, parser, byUid);
+        return runImapStore(session, parser, byUid);
       case "SEARCH":
-        return search(session, parser, byUid, tag);
+        return runImapSearch(session, parser, byUid, tag);
       case "MOVE":
-        return move(session, parser, byUid);
+        return runImapMove(session, parser, byUid);
       case "COPY":
-        return copy(session, parser, byUid);
+        return runImapCopy(session, parser, byUid);
       case "EXPUNGE":
-        return expunge(session, parser, byUid);
+        return runImapExpunge(session, parser, byUid);
       case "APPEND":
-        return append(session, parser);
+        return runImapAppend(session, parser);
       case "IDLE":
-        return idle(session, parser, onChange);
+        return runImapIdle(session, parser, onChange);
       case "SUBSCRIBE":
       case "UNSUBSCRIBE":
-        return subscribe(session, parser, verb === "SUBSCRIBE");
+        return runImapSubscribe(session, parser, verb === "SUBSCRIBE");
       case "CREATE":
-        return create(session, parser);
+        return runImapCreate(session, parser);
       case "DELETE":
-        return remove(session, parser);
+        return runImapDelete(session, parser);
       case "RENAME":
-        return rename(session, parser);
+        return runImapRename(session, parser);
       default:
         throw new Malformed(`${verb} is unknown`);
     }
@@ -261,11 +261,11 @@ export function createImap(
     { implicitTls, certificates, context }: Omit<Listening, "listen"> & { context(): SecureContext },
   ) {
     const trace = randomToken(runtime, 16);
-    const address = canonicalAddress(raw.remoteAddress ?? "");
-    const source = sourceOfAddress(address);
+    const address = canonicalIpAddress(raw.remoteAddress ?? "");
+    const source = ipAddressSource(address);
     const welcome = isWelcome(address);
     const isStranger = (): boolean => !welcome && !session.who;
-    const lines = createLines({
+    const lines = createImapCommandReader({
       command: LONGEST_COMMAND,
       large: () => (session.who ? options.get("smtp.maxMessageBytes") : 0),
       takesLarge: (text) => /^\S{1,100} APPEND /i.test(text),
@@ -426,12 +426,12 @@ export function createImap(
     /** A refusal by the policy of a key is in its journal. */
     async function noteRefusal({ code: outcome }: PolicyRefusal, name: string): Promise<void> {
       const caller = session.caller(name.toLowerCase());
-      await core.store.note((tx) => noteOperation(tx, caller, { ids: [], outcome }, runtime.now()));
+      await core.store.note((tx) => addJournalEntry(tx, caller, { ids: [], outcome }, runtime.now()));
     }
 
     function refusal(error: unknown): Refused {
       try {
-        return toRefusal(error);
+        return toImapRefusal(error);
       } catch {
         log.error("an IMAP command failed", { trace, error });
         return new Refused("The server failed", "SERVERBUG");
@@ -455,7 +455,7 @@ export function createImap(
       if (!held) return undefined;
       return () => {
         held.release();
-        if (octets > LARGE_BYTES) collectSoon();
+        if (octets > LARGE_BYTES) collectGarbageSoon();
       };
     }
 
@@ -558,7 +558,7 @@ export function createImap(
         });
         forgetCertificates.push(forget);
         const server = createServer({ pauseOnConnect: true, noDelay: true }, (socket) => {
-          const limit = noRoomFor(canonicalAddress(socket.remoteAddress ?? ""));
+          const limit = noRoomFor(canonicalIpAddress(socket.remoteAddress ?? ""));
           if (limit) {
             meters.countImapRefusal(limit);
             socket.on("error", () => {});

@@ -28,7 +28,7 @@ const LONGEST_UNASKED = 4_096;
 const FIRST_OCTETS = 64 * 1024;
 const MOST_CHUNKS = 64;
 
-export function createLines(limits: LineLimits) {
+export function createImapCommandReader(limits: LineLimits) {
   let waiting: Buffer[] = [];
   let length = 0;
   /** Number of those chunks that are known to have no end of a line. */

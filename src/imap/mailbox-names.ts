@@ -4,9 +4,9 @@
  * are below one another.
  */
 import type { Caller, Reach } from "../access/caller.ts";
-import { findReachableMailboxes, ownAmong } from "../access/caller.ts";
+import { chooseOwnMailbox, findReachableMailboxes } from "../access/caller.ts";
 import { letOthersRun } from "../base/pause.ts";
-import { labelFolderNamed, labelFolderNames, wantsLabelFolders } from "../mailbox/imap/label-folders.ts";
+import { findLabelWithFolder, listLabelsWithFolders, wantsLabelFolders } from "../mailbox/imap/label-folders.ts";
 import type { Folder } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import { encodeUtf7 } from "./grammar.ts";
@@ -60,9 +60,9 @@ interface Reached {
 }
 
 /** The mailboxes that the caller sees; the person's own is the first. */
-export function reachedBy(db: Db, caller: Caller): Reached[] {
+export function listVisibleMailboxes(db: Db, caller: Caller): Reached[] {
   const reached = [...findReachableMailboxes(db, caller).values()].filter(({ access }) => access.read);
-  const own = ownAmong(caller, reached);
+  const own = chooseOwnMailbox(caller, reached);
   return (own ? [own, ...reached.filter((reach) => reach !== own)] : []).map((reach) => ({
     reach,
     prefix: reach === own ? "" : `${SHARED}${addressToNode(reach.mailbox.address)}/`,
@@ -72,7 +72,7 @@ export function reachedBy(db: Db, caller: Caller): Reached[] {
 /** Labels of a mailbox, as mailboxes of their own. */
 export function listLabelFolders(db: Db, { reach, prefix }: Reached): Named[] {
   const byName = new Map<string, string>();
-  for (const label of labelFolderNames(db, reach.mailbox.id, MOST_LISTED)) {
+  for (const label of listLabelsWithFolders(db, reach.mailbox.id, MOST_LISTED)) {
     const name = labelFolderName(label);
     // Of labels with one name, the one that is written so has it.
     if (name === label || !byName.has(name)) byName.set(name, label);
@@ -98,10 +98,10 @@ const listStandardFolders = ({ reach, prefix }: Reached): Named[] =>
   }));
 
 /** All folders and labels that the caller sees. */
-export async function namesFor(db: Db, caller: Caller): Promise<Named[]> {
+export async function listImapMailboxNames(db: Db, caller: Caller): Promise<Named[]> {
   const hasLabels = wantsLabelFolders(db, caller.userId);
   const all: Named[] = [];
-  for (const one of reachedBy(db, caller)) {
+  for (const one of listVisibleMailboxes(db, caller)) {
     all.push(...listStandardFolders(one), ...(hasLabels ? listLabelFolders(db, one) : []));
     await letOthersRun();
   }
@@ -109,23 +109,25 @@ export async function namesFor(db: Db, caller: Caller): Promise<Named[]> {
 }
 
 /** Whether others are below that. */
-export const hasBelow = (db: Db, { label, reach }: Named): boolean =>
+export const hasMailboxesBelow = (db: Db, { label, reach }: Named): boolean =>
   label !== undefined &&
-  labelFolderNames(db, reach.mailbox.id, MOST_LISTED).some((one) =>
+  listLabelsWithFolders(db, reach.mailbox.id, MOST_LISTED).some((one) =>
     labelFolderName(one).startsWith(`${labelFolderName(label)}/`),
   );
 
 /** The names above those. */
-export const namesAbove = (all: readonly Pick<Named, "name">[]): Set<string> =>
+export const listParentNames = (all: readonly Pick<Named, "name">[]): Set<string> =>
   new Set(
     all.flatMap(({ name }) => name.split("/").flatMap((_, i, parts) => (i === 0 ? [] : parts.slice(0, i).join("/")))),
   );
 
 /** The names that are of no mailbox: `Shared`, `Shared/ADDRESS`, `Labels`, and what labels have before a `/`. */
-export function namesOfNone(db: Db, caller: Caller, all: readonly Named[]): string[] {
+export function listNamesWithoutMailbox(db: Db, caller: Caller, all: readonly Named[]): string[] {
   const taken = new Set(all.map(({ name }) => name));
-  const labels = wantsLabelFolders(db, caller.userId) ? reachedBy(db, caller).map(({ prefix }) => prefix + LABELS) : [];
-  return [...new Set([...namesAbove(all), ...labels])].filter((name) => !taken.has(name));
+  const labels = wantsLabelFolders(db, caller.userId)
+    ? listVisibleMailboxes(db, caller).map(({ prefix }) => prefix + LABELS)
+    : [];
+  return [...new Set([...listParentNames(all), ...labels])].filter((name) => !taken.has(name));
 }
 
 /** A place for a label below `Labels`. `label`: "" for `Labels` itself. */
@@ -136,7 +138,7 @@ export interface LabelPath extends Reached {
 /** The label that a name would be of; undefined for one that is not below `Labels`, or of a person who has no labels there. */
 export function findLabelPath(db: Db, caller: Caller, name: string): LabelPath | undefined {
   if (!wantsLabelFolders(db, caller.userId)) return undefined;
-  for (const { reach, prefix } of reachedBy(db, caller)) {
+  for (const { reach, prefix } of listVisibleMailboxes(db, caller)) {
     const top = `${prefix}${LABELS}`;
     if (name === top || name.startsWith(`${top}/`)) return { reach, prefix, label: name.slice(top.length + 1) };
   }
@@ -144,17 +146,17 @@ export function findLabelPath(db: Db, caller: Caller, name: string): LabelPath |
 }
 
 /** The mailbox of that name; INBOX, and labels, in any case. */
-export function named(db: Db, caller: Caller, name: string): Named | undefined {
+export function findImapMailboxByName(db: Db, caller: Caller, name: string): Named | undefined {
   const wanted = /^inbox$/i.test(name) ? "INBOX" : name;
-  const folder = reachedBy(db, caller)
+  const folder = listVisibleMailboxes(db, caller)
     .flatMap(listStandardFolders)
     .find((one) => one.name === wanted || encodeUtf7(one.name) === wanted);
   const path = folder ? undefined : findLabelPath(db, caller, name);
   if (!path) return folder;
   const { id } = path.reach.mailbox;
   const label =
-    labelFolderNamed(db, id, path.label) ??
-    labelFolderNames(db, id, MOST_LISTED).find((one) => labelFolderName(one) === path.label);
+    findLabelWithFolder(db, id, path.label) ??
+    listLabelsWithFolders(db, id, MOST_LISTED).find((one) => labelFolderName(one) === path.label);
   return label === undefined ? undefined : labelNamed(name, label, path.reach);
 }
 

@@ -5,7 +5,7 @@
  * Invariants: every command has one tagged reply, and no client is told of mail outside its person's reach. The person is
  * looked up anew for each command: a session ends with the password or key that it was opened with.
  */
-import { type Caller, reachTo, readsNoCodes } from "../access/caller.ts";
+import { type Caller, findReach, isKeyDeniedSignInCodes } from "../access/caller.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import { letOthersRun } from "../base/pause.ts";
@@ -19,7 +19,7 @@ import { asUnavailable } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
 import { decodeUtf7, encodeUtf7, formatSequenceSet, quoteImapText } from "./grammar.ts";
 import { Keywords } from "./keywords.ts";
-import { changesIn, findSequenceNumber, follow, isNews, type View } from "./view.ts";
+import { applyViewChanges, findSequenceNumber, findViewChanges, noteFlagsIfNew, type View } from "./view.ts";
 
 /** Parts that the sessions of a server share, besides the context. */
 export interface Shared {
@@ -64,7 +64,7 @@ export class ImapSession {
   readonly reads: ReadJournal;
   readonly wire: Wire;
   readonly trace: string;
-  /** Source of the client, as sourceOfAddress gives it; `address` is as canonicalAddress gives it. */
+  /** Source of the client, as ipAddressSource gives it; `address` is as canonicalIpAddress gives it. */
   readonly source: string;
   readonly address: string | undefined;
   who: SignedIn | undefined;
@@ -97,7 +97,7 @@ export class ImapSession {
   present(): Caller {
     const present = this.who?.present();
     // A policy may have changed since.
-    if (!present || readsNoCodes(present)) throw new Ended("Sign in again");
+    if (!present || isKeyDeniedSignInCodes(present)) throw new Ended("Sign in again");
     return present;
   }
 
@@ -127,7 +127,7 @@ export class ImapSession {
   #requireReach({ named, folder }: View): void {
     const { db } = this.core;
     const caller = this.caller("look");
-    if (!reachTo(db, caller, named.reach.mailbox.id)?.access.read)
+    if (!findReach(db, caller, named.reach.mailbox.id)?.access.read)
       throw new Ended("The mailbox is no longer shared with you");
     if (folder.label === undefined) return;
     if (!wantsLabelFolders(db, caller.userId)) throw new Ended("Labels are no mailboxes any more");
@@ -188,7 +188,7 @@ export class ImapSession {
       this.#requireReach(view);
       await view.folder.updated();
     }
-    const changes = changesIn(view);
+    const changes = findViewChanges(view);
     if (!changes) return;
     this.#requireReach(view);
     const { vanished, arrived, changed } = changes;
@@ -198,7 +198,7 @@ export class ImapSession {
       return;
     }
     const { rows: before } = view;
-    follow(this.folders, view, changes);
+    applyViewChanges(this.folders, view, changes);
     if (vanished.length > 0) {
       if (this.enabled.has("QRESYNC")) await this.send(`* VANISHED ${formatSequenceSet(vanished)}`);
       else {
@@ -241,7 +241,7 @@ export class ImapSession {
   #flagsLine(view: View, state: ImapState, keywords: Keywords, onlyNews: boolean): string | undefined {
     const sequence = findSequenceNumber(view, state.uid);
     const flags = formatFlagList(state, keywords);
-    const isNew = isNews(view, state, flags);
+    const isNew = noteFlagsIfNew(view, state, flags);
     if (sequence === undefined || (onlyNews && !isNew)) return undefined;
     // RFC 9051 §7.5.2, RFC 7162 §3.2.4.
     const items = [`FLAGS ${flags}`, `UID ${state.uid}`];
@@ -259,10 +259,11 @@ const LONGEST_LABEL = 60;
 const MOST_COMPARED = 10_000;
 
 /** The label that a keyword is. @throws Refused if no label is like that */
-export const labelIn = (keywords: Keywords, keyword: string): string => requireLabel(keywords.label(keyword));
+export const readKeywordLabel = (keywords: Keywords, keyword: string): string =>
+  requireValidLabel(keywords.label(keyword));
 
 /** @throws Refused if no label is like that */
-export function requireLabel(label: string): string {
+export function requireValidLabel(label: string): string {
   if (label.length > LONGEST_LABEL || label.trim() === "" || /\p{Cc}/u.test(label)) {
     throw new Refused("A label has 1 to 60 characters", "LIMIT");
   }
@@ -284,7 +285,7 @@ export const formatFlagList = (state: ImapState, keywords: Keywords): string =>
   `(${listFlagNames(state, keywords).join(" ")})`;
 
 /** The refusal for an error of the mailbox. Anything else is thrown. */
-export function toRefusal(failure: unknown): Refused {
+export function toImapRefusal(failure: unknown): Refused {
   const error = asUnavailable(failure);
   if (error instanceof Refused) return error;
   if (!(error instanceof AppError)) throw error;

@@ -24,7 +24,7 @@ export interface View {
 }
 
 /** @param opened from `Uids.opened`; what came since is in the view */
-export function openView(folders: ImapFolders, named: Named, opened: ImapFolder, readOnly: boolean): View {
+export function openImapView(folders: ImapFolders, named: Named, opened: ImapFolder, readOnly: boolean): View {
   const folder = opened.present() ?? opened;
   const rows = shared(folders, folder, () => folder.numbered());
   const { modseq } = folder;
@@ -68,7 +68,7 @@ export function findSequenceNumber({ rows }: Pick<View, "rows">, uid: number): n
 }
 
 /** The messages of a set, each once, ascending. `*` is the last one. */
-export function rowsIn({ rows, saved }: View, set: SequenceSet, byUid: boolean): Numbered[] {
+export function listRowsInSequenceSet({ rows, saved }: View, set: SequenceSet, byUid: boolean): Numbered[] {
   if (set === SAVED) return rows.filter(({ uid }) => saved.has(uid));
   const last = byUid ? (rows.at(-1)?.uid ?? 0) : rows.length;
   let next = 0;
@@ -95,20 +95,20 @@ function findChangedFolder({ folder, modseq }: View): ImapFolder | undefined {
 }
 
 /** The rows of a view as they are now; undefined in the place of what is gone. */
-export function presentRows(view: View): readonly (Numbered | undefined)[] {
+export function listPresentRows(view: View): readonly (Numbered | undefined)[] {
   if (!findChangedFolder(view)) return view.rows;
   const now = new Map(view.folder.numbered().map((row) => [row.uid, row]));
   return view.rows.map(({ uid }) => now.get(uid));
 }
 
 /** True if a sequence number of the set is of no message, as `*` in an empty mailbox: such a command is BAD. */
-export const isBeyond = ({ rows }: View, set: SequenceSet): boolean =>
+export const isSetBeyondView = ({ rows }: View, set: SequenceSet): boolean =>
   set.length > 0 &&
   (rows.length === 0 ||
     set.some((range) => range.some((number) => number !== Number.POSITIVE_INFINITY && number > rows.length)));
 
 /** The UIDs that no message has: more than vanished since, which RFC 7162 §3.2.6 allows. */
-export function gapsIn({ rows, folder }: View): number[] {
+export function listUidGaps({ rows, folder }: View): number[] {
   const missing: number[] = [];
   let uid = 1;
   for (const row of [...rows, { uid: folder.uidNext }]) {
@@ -139,7 +139,7 @@ function goneFrom(view: View, present: ImapFolder): number[] {
 }
 
 /** Undefined if nothing changed, or the mailbox is gone. */
-export function changesIn(view: View): Changes | undefined {
+export function findViewChanges(view: View): Changes | undefined {
   const present = findChangedFolder(view);
   if (!present) return undefined;
   const since = view.folder.changedSince(view.modseq);
@@ -153,7 +153,11 @@ export function changesIn(view: View): Changes | undefined {
 }
 
 /** Brings a view up to date with the changes just found. The caller tells the client. */
-export function follow(folders: ImapFolders, view: View, { present, vanished, arrived, changed }: Changes): void {
+export function applyViewChanges(
+  folders: ImapFolders,
+  view: View,
+  { present, vanished, arrived, changed }: Changes,
+): void {
   const gone = new Set(vanished);
   const byUid = new Map(changed.map((row) => [row.uid, row]));
   view.rows = shared(folders, present, () => [
@@ -165,7 +169,7 @@ export function follow(folders: ImapFolders, view: View, { present, vanished, ar
 }
 
 /** A state that the client has not been told. */
-export function isNews(view: View, { uid }: Pick<ImapState, "uid">, flags: string): boolean {
+export function noteFlagsIfNew(view: View, { uid }: Pick<ImapState, "uid">, flags: string): boolean {
   if (view.sentFlags.get(uid) === flags) return false;
   view.sentFlags.set(uid, flags);
   return true;

@@ -12,7 +12,7 @@
 import { createRateLimit } from "../access/rate.ts";
 import type { MailboxRoute } from "../mailbox/state/addresses.ts";
 import type { DnsCache } from "../net/dns-cache.ts";
-import { canonicalAddress, networkList, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
+import { canonicalIpAddress, createNetworkMatcher, ipAddressNetwork, ipAddressSource } from "../net/ip.ts";
 import type { Returned } from "../outbound/queue.ts";
 import { Refusal } from "../smtp/refusal.ts";
 import type { Core } from "../store/core.ts";
@@ -57,15 +57,15 @@ const MINUTES_AT_FULL_RATE = 20;
 /** Sources counted by one rate; there are ten rates, of about 2 MB each. */
 const SOURCES_COUNTED = 10_000;
 
-export function createAdmission(core: Core, names: DnsCache) {
+export function createMxAdmission(core: Core, names: DnsCache) {
   const { options } = core;
   const blocklists = createBlocklists(core, names);
-  const mayConnect = createAllowance(core, "mx.connectionsPerMinute", "minute");
-  const mayStart = createAllowance(core, "mx.messagesPerMinute", "minute", "hour");
+  const mayConnect = createPeerRateLimit(core, "mx.connectionsPerMinute", "minute");
+  const mayStart = createPeerRateLimit(core, "mx.messagesPerMinute", "minute", "hour");
 
   function isTrusted(address: string | undefined): boolean {
     const networks = options.get("mx.trustedNetworks");
-    return address !== undefined && networks !== "none" && networkList(networks)(address);
+    return address !== undefined && networks !== "none" && createNetworkMatcher(networks)(address);
   }
 
   async function findListing(address: string | undefined): Promise<Listing | undefined> {
@@ -75,11 +75,11 @@ export function createAdmission(core: Core, names: DnsCache) {
 
   return {
     /** Tells whether `ip` is in one of the networks that the operator trusts. */
-    isTrusted: (ip: string): boolean => isTrusted(canonicalAddress(ip)),
+    isTrusted: (ip: string): boolean => isTrusted(canonicalIpAddress(ip)),
     /** @throws Refusal tooManyConnections */
     connect(ip: string): Peer {
-      const address = canonicalAddress(ip);
-      const origin = { address, source: sourceOfAddress(address), network: networkOfAddress(address) };
+      const address = canonicalIpAddress(ip);
+      const origin = { address, source: ipAddressSource(address), network: ipAddressNetwork(address) };
       const fresh = { ...origin, unknownRecipients: 0 };
       if (isTrusted(address)) return { ...fresh, isTrusted: true, listing: Promise.resolve(undefined) };
       if (!mayConnect(origin)) throw new Refusal("tooManyConnections");
@@ -97,7 +97,7 @@ export function createAdmission(core: Core, names: DnsCache) {
  * Makes a rate limit of sources and their networks, over each of `spans`. `perMinute`: the setting of the limit. The function that it returns counts one more for a
  * peer, and returns false when the peer's source or network has used up any of the limits.
  */
-export function createAllowance(
+export function createPeerRateLimit(
   { options, now }: Core,
   perMinute: "mx.connectionsPerMinute" | "mx.messagesPerMinute" | "mx.recipientsPerMinute",
   ...spans: ("minute" | "hour")[]

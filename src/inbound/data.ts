@@ -16,13 +16,18 @@ import type { Authentication, Policy } from "../authentication/dmarc.ts";
 import type { SmtpContext } from "../authentication/evidence.ts";
 import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { type Filed, type Filing, fileCopies, hasReceived } from "../mailbox/filing/filing.ts";
-import { measureFilingPortion, originalOnly, type PreparedMessage } from "../mailbox/filing/prepare.ts";
-import { type Route, routeFor, routeIncomingMail, stillReaches } from "../mailbox/state/addresses.ts";
-import { hasRoom } from "../mailbox/state/mailboxes.ts";
+import { type Filed, type Filing, fileCopies, isMessageAlreadyReceived } from "../mailbox/filing/filing.ts";
+import { measureFilingPortion, type PreparedMessage, prepareUnreadableMessage } from "../mailbox/filing/prepare.ts";
+import {
+  isRouteStillValid,
+  type Route,
+  routeIncomingMail,
+  routeMailFromWorkspace,
+} from "../mailbox/state/addresses.ts";
+import { hasStorageForMessage } from "../mailbox/state/mailboxes.ts";
 import { withoutBcc, withoutNul } from "../message/headers.ts";
 import type { OutboundMessage } from "../outbound/queue.ts";
-import { isRefusalTraced, traceArrival } from "../outbound/trace-log.ts";
+import { countRefusalToTrace, traceArrival } from "../outbound/trace-log.ts";
 import { Refusal, toSmtpRefusal } from "../smtp/refusal.ts";
 import type { Envelope } from "../smtp/role.ts";
 import { MOST_HOPS, type Received } from "../smtp/spool.ts";
@@ -32,8 +37,8 @@ import { type PreparedInbound, UnparseableError } from "../workers/jobs.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
 import type { Admitted } from "./connect.ts";
 import { considerReport, type Finding } from "./feedback.ts";
-import { isKnownNetwork, noteDelivery } from "./known.ts";
-import { notVerified } from "./rcpt.ts";
+import { isKnownNetwork, noteNetworkDelivery } from "./known.ts";
+import { unverifiedDomainRefusal } from "./rcpt.ts";
 
 /** Most time from the last byte of a report to its reply. To file it takes much less. */
 const REPORT_MS = 1_000;
@@ -88,7 +93,7 @@ export async function acceptMessage(
       const authenticated = { message, spam, auth, listSigner, reversePath };
       const filed = await fileAll(core, recipients, authenticated, finding, (tx, all) => {
         const emailIds = all.map(({ messageId }) => messageId);
-        noteDelivery(core, tx, ip, emailIds);
+        noteNetworkDelivery(core, tx, ip, emailIds);
         const key = message.messageId ?? emailIds[0];
         if (key !== undefined) {
           const step = { ...detail(), outcome: arrivalOutcome(all), emailIds };
@@ -111,7 +116,7 @@ export async function acceptMessage(
     }
     const key = arrived?.message.messageId;
     // Not awaited: the reply to the sender does not depend on it.
-    if (key !== undefined && isRefusalTraced(core)) {
+    if (key !== undefined && countRefusalToTrace(core)) {
       const at = now();
       const step = { ...detail(), outcome };
       void store.enqueue((tx) => traceArrival(tx, "refused", { key, at, trace }, step)).catch(() => {});
@@ -163,7 +168,7 @@ async function prepare(core: ParsingCore, received: Received, envelope: Envelope
     const authentication = await authenticate(core, received, smtpContext);
     const bytes = withoutBcc(withoutNul(await received.read()));
     const spooledFile = await spool.keep([bytes], () => {});
-    const message = originalOnly(bytes, reversePath, spooledFile.sha256, error.message);
+    const message = prepareUnreadableMessage(bytes, reversePath, spooledFile.sha256, error.message);
     return {
       message: { ...message, headers: [["Authentication-Results", authentication.results]] },
       authentication,
@@ -209,7 +214,7 @@ function isSpamByPolicy(
 ): boolean {
   const disposition = chooseDisposition(authentication, runtime);
   const getsAllMail = ({ route, sent }: Admitted) => sent !== undefined || route?.exempt === true;
-  const hasIt = ({ route }: Admitted) => route !== undefined && hasReceived(db, route.mailboxId, message);
+  const hasIt = ({ route }: Admitted) => route !== undefined && isMessageAlreadyReceived(db, route.mailboxId, message);
   if (disposition === "reject" && options.get("spam.rejectDmarc") && !recipients.some(getsAllMail)) {
     if (!recipients.every(hasIt)) throw new Refusal("dmarc");
   }
@@ -265,7 +270,7 @@ function listFilingDestinations(
   for (const recipient of recipients) {
     const { sent } = recipient;
     const route = sent ? returnRoute(core, sent.message) : presentRoute(core, recipient);
-    if (route.kind === "unverified") unverified = notVerified(route);
+    if (route.kind === "unverified") unverified = unverifiedDomainRefusal(route);
     if (route.kind === "moving") throw new Refusal("moving");
     const mailboxId = route.kind === "mailbox" ? route.mailboxId : sent?.message.mailboxId;
     if (mailboxId !== undefined && finding?.isFiled(mailboxId, sent !== undefined) === false) {
@@ -285,7 +290,7 @@ function listFilingDestinations(
       throw unverified ?? new Refusal("unknownRecipient");
     }
     // One full mailbox must not cost the others the message, so it gets a copy too.
-    if (!mailboxes.some(([mailboxId, { exempt }]) => hasRoom(core, { mailboxId, exempt }, size))) {
+    if (!mailboxes.some(([mailboxId, { exempt }]) => hasStorageForMessage(core, { mailboxId, exempt }, size))) {
       throw new Refusal("mailboxFull");
     }
   }
@@ -296,11 +301,11 @@ function listFilingDestinations(
  * Returns the route of RCPT, or the present one when the mailbox was removed since, or another workspace verified the domain.
  */
 const presentRoute = ({ db, now }: Reader, { address, route }: Admitted): Route =>
-  route !== undefined && stillReaches(db, route, now()) ? route : routeIncomingMail(db, address, now());
+  route !== undefined && isRouteStillValid(db, route, now()) ? route : routeIncomingMail(db, address, now());
 
 /** Finds the route of a return path: never into another workspace, even when that has verified the domain since. */
 function returnRoute({ db, now }: Reader, { workspaceId, mailbox: address }: OutboundMessage): Route {
-  const route = routeFor(db, workspaceId, address, now());
+  const route = routeMailFromWorkspace(db, workspaceId, address, now());
   return route.kind === "mailbox" && route.workspaceId !== workspaceId ? { kind: "unknown" } : route;
 }
 

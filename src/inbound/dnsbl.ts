@@ -6,8 +6,8 @@
  */
 import type { Log } from "../base/log.ts";
 import type { RecordType, Runtime } from "../base/runtime.ts";
-import { type Answer, answerWithin, type DnsCache, isAbsence } from "../net/dns-cache.ts";
-import { networkList } from "../net/ip.ts";
+import { type Answer, answerWithin, type DnsCache, isDnsAbsence } from "../net/dns-cache.ts";
+import { createNetworkMatcher } from "../net/ip.ts";
 
 export interface Listing {
   zone: string;
@@ -19,9 +19,9 @@ const ANSWER_MS = 5_000;
 /** A list that does not work is logged once in this time. */
 const QUIET_MS = 10 * 60_000;
 
-const isAnswer = networkList(["127.0.0.0/8"]);
+const isAnswer = createNetworkMatcher(["127.0.0.0/8"]);
 /** Answers of Spamhaus to queries that are not allowed or malformed: https://www.spamhaus.org/faqs/dnsbl-usage/#200 */
-const isError = networkList(["127.255.255.0/24"]);
+const isError = createNetworkMatcher(["127.255.255.0/24"]);
 
 /** Writes an address as in a zone: `2.0.0.127` for 127.0.0.2 (RFC 5782 §2.1), nibbles for IPv6 (§2.4). */
 export function reversedAddress(address: string): string {
@@ -52,7 +52,7 @@ export function createBlocklists(
     const name = `${reversedAddress(address)}.${zone}`;
     const answer = await ask(name, "A");
     if ("code" in answer) {
-      if (!isAbsence(answer.code)) noteFailure(zone, answer.code);
+      if (!isDnsAbsence(answer.code)) noteFailure(zone, answer.code);
       return undefined;
     }
     const addresses = answer.records.map(String);
@@ -67,7 +67,7 @@ export function createBlocklists(
   }
 
   return {
-    /** Finds the first of `zones` that lists `address` (as canonicalAddress gives it). Never rejects. */
+    /** Finds the first of `zones` that lists `address` (as canonicalIpAddress gives it). Never rejects. */
     async find(address: string, zones: readonly string[]): Promise<Listing | undefined> {
       const listings = await Promise.all(zones.map((zone) => look(address, zone)));
       return listings.find((listing) => listing !== undefined);

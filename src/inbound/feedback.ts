@@ -10,25 +10,25 @@
  * may name a Bcc recipient is not filed.
  */
 import { newId } from "../base/runtime.ts";
-import { emit } from "../events/outbox.ts";
+import { emitEvent } from "../events/outbox.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
 import { localDomain } from "../mailbox/state/addresses.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { normalizeAddress } from "../message/address.ts";
 import { type DeliveryReport, type FeedbackReport, MOST_REPORTED } from "../message/report.ts";
 import { bccDetector } from "../outbound/bcc.ts";
-import { bounceLater, type LateFailure, messageEventFields } from "../outbound/outcome.ts";
+import { concludeLateBounces, type LateFailure, messageEventFields } from "../outbound/outcome.ts";
 import {
-  findByMessageId,
-  findByReversePath,
+  findOutboundByReversePath,
+  listOutboundByMessageId,
   listQueueEntries,
   type OutboundMessage,
   type QueueEntry,
   type Returned,
-  setComplained,
+  setEntryComplained,
 } from "../outbound/queue.ts";
 import { suppress } from "../outbound/suppression.ts";
-import { isHard } from "../smtp/delivery-result.ts";
+import { isHardFailure } from "../smtp/delivery-result.ts";
 import { Refusal } from "../smtp/refusal.ts";
 import type { Core } from "../store/core.ts";
 import type { Db, Tx } from "../store/store.ts";
@@ -70,9 +70,9 @@ interface Subject {
 }
 
 /** Finds the message with this reverse-path. */
-export function sentWith(db: Db, recipient: string): Returned | undefined {
+export function findSentByReturnPath(db: Db, recipient: string): Returned | undefined {
   const address = normalizeAddress(recipient);
-  return address === undefined ? undefined : findByReversePath(db, address);
+  return address === undefined ? undefined : findOutboundByReversePath(db, address);
 }
 
 /**
@@ -130,9 +130,9 @@ function findReportedMessages(
   report: PreparedMessage["report"],
 ): OutboundMessage[] {
   if (returned.length > 0) return [...new Map(returned.map(({ message }) => [message.seq, message])).values()];
-  const known = report?.envelopeFrom === undefined ? undefined : sentWith(db, report.envelopeFrom);
+  const known = report?.envelopeFrom === undefined ? undefined : findSentByReturnPath(db, report.envelopeFrom);
   if (known !== undefined) return [known.message];
-  return report?.messageId === undefined ? [] : findByMessageId(db, report.messageId).slice(-MOST_CANDIDATES);
+  return report?.messageId === undefined ? [] : listOutboundByMessageId(db, report.messageId).slice(-MOST_CANDIDATES);
 }
 
 /** Finds the recipients that a report names among those of the message, in its order. `reported`: their spellings. */
@@ -174,11 +174,11 @@ async function bounces(core: MailCore, { message, named, believed }: Subject, re
     if (!wasSent(core.db, message, entry)) continue;
     const { status, code, diagnostic, bareAtRcpt, assumed = false } = reported;
     const reply = diagnostic ?? [code, status, "delivery failed"].filter((part) => part !== undefined).join(" ");
-    const hard = !assumed && isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
+    const hard = !assumed && isHardFailure(bareAtRcpt ? { command: "rcpt", code } : { code, status });
     failures.set(entry.seq, { entry, hard, reply, status });
   }
   const fresh = [...failures.values()].filter(({ entry }) => entry.state === "delivered");
-  const recordReport = fresh.length === 0 ? () => {} : await bounceLater(core, message, fresh);
+  const recordReport = fresh.length === 0 ? () => {} : await concludeLateBounces(core, message, fresh);
   // Our notice replaces the report, unless the report also names recipients for whom it is not believed.
   const isNotified = (mailboxId: string, byReturnPath: boolean) => byReturnPath || mailboxId === message.mailboxId;
   const saysMore = failures.size === 0 || named.some((entry, i) => entry !== believed[i]);
@@ -194,10 +194,10 @@ function complaint({ db, runtime }: Core, { message, believed }: Subject, { type
     const { workspaceId, seq: messageSeq } = message;
     for (const entry of listQueueEntries(tx, messageSeq)) {
       if (!complainers.has(entry.seq) || entry.complainedAt !== null || entry.state !== "delivered") continue;
-      setComplained(tx, entry, now);
+      setEntryComplained(tx, entry, now);
       if (entry.field !== "bcc" && !message.notice && message.automatic === null) {
         const data = { ...messageEventFields(message), recipient: entry.recipient };
-        emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.complaint", data, now });
+        emitEvent(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.complaint", data, now });
       }
       const suppression = { workspaceId, address: entry.recipient, reason: "complaint", now };
       suppress(tx, { id: newId(runtime, "sup"), ...suppression });

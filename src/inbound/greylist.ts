@@ -17,7 +17,7 @@ import type { Tx } from "../store/store.ts";
 
 /** A sender and its recipient. */
 export interface Triplet {
-  /** Network of the sender (networkOfAddress), because large senders retry from another address of their network. */
+  /** Network of the sender (ipAddressNetwork), because large senders retry from another address of their network. */
   network: string;
   reversePath: string;
   recipient: string;

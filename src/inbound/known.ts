@@ -6,7 +6,7 @@
  */
 import { asc, count, eq, inArray, lt, sql } from "drizzle-orm";
 import type { Job } from "../base/scheduler.ts";
-import { canonicalAddress, networkOfAddress } from "../net/ip.ts";
+import { canonicalIpAddress, ipAddressNetwork } from "../net/ip.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { knownNetworks, messages } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
@@ -29,7 +29,7 @@ const statements = prepared((db) => ({
 }));
 
 /** Large senders deliver from many addresses of their network. */
-const senderNetwork = (ip: string): string => networkOfAddress(canonicalAddress(ip));
+const senderNetwork = (ip: string): string => ipAddressNetwork(canonicalIpAddress(ip));
 
 const findWantedAt = (db: Db, network: string): number | undefined => statements(db).find.get({ network })?.wantedAt;
 
@@ -43,7 +43,7 @@ export function isKnownNetwork({ db }: Reader, ip: string): boolean {
 }
 
 /** Notes that `ip` has delivered messages, which are filed. Mail in spam is not wanted. */
-export function noteDelivery({ now }: Reader, tx: Tx, ip: string, emailIds: readonly string[]): void {
+export function noteNetworkDelivery({ now }: Reader, tx: Tx, ip: string, emailIds: readonly string[]): void {
   const network = senderNetwork(ip);
   const wantedAt = now();
   // Renewed once a day, not at every message.

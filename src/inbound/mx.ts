@@ -7,7 +7,7 @@ import type { Runtime } from "../base/runtime.ts";
 import type { DnsCache } from "../net/dns-cache.ts";
 import type { SmtpRole } from "../smtp/role.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
-import { createAdmission, type Transaction } from "./connect.ts";
+import { createMxAdmission, type Transaction } from "./connect.ts";
 import { acceptMessage } from "./data.ts";
 import type { Greylist } from "./greylist.ts";
 import { isKnownNetwork } from "./known.ts";
@@ -29,7 +29,7 @@ export function createMxRole(
   core: ParsingCore,
   { names, greylist, verifyOnArrival, resolve = resolveRecipient, accept = acceptMessage }: MxParts,
 ): SmtpRole {
-  const { isTrusted, connect, startMail } = createAdmission(core, names);
+  const { isTrusted, connect, startMail } = createMxAdmission(core, names);
   const admitRecipient = createAdmitRecipient(core, greylist, (address, declaredSize) =>
     resolve(core, verifyOnArrival, address, declaredSize),
   );

@@ -9,14 +9,14 @@
  */
 import { createSlowdown, type Pace } from "../access/slowdown.ts";
 import { type Route, routeIncomingMail } from "../mailbox/state/addresses.ts";
-import { hasRoom } from "../mailbox/state/mailboxes.ts";
+import { hasStorageForMessage } from "../mailbox/state/mailboxes.ts";
 import { splitAddress } from "../message/address.ts";
 import { Refusal } from "../smtp/refusal.ts";
 import type { Core, Reader } from "../store/core.ts";
-import { isReserveSpent } from "../store/reserve.ts";
-import { isServed } from "../store/unserved-workspaces.ts";
-import { type Admitted, createAllowance, type Peer, type Transaction } from "./connect.ts";
-import { sentWith } from "./feedback.ts";
+import { isDiskReserveSpent } from "../store/reserve.ts";
+import { isWorkspaceServed } from "../store/unserved-workspaces.ts";
+import { type Admitted, createPeerRateLimit, type Peer, type Transaction } from "./connect.ts";
+import { findSentByReturnPath } from "./feedback.ts";
 import type { Greylist } from "./greylist.ts";
 
 /** Verifies a domain (A-labels) if its records are published. Limits how often it queries DNS, and how long it takes. */
@@ -34,11 +34,11 @@ export async function resolveRecipient(
   declaredSize: number,
 ): Promise<Admitted> {
   const { db, site } = core;
-  if (isReserveSpent(site.folder)) throw new Refusal("storeUnavailable");
+  if (isDiskReserveSpent(site.folder)) throw new Refusal("storeUnavailable");
   // A report on mail that we sent is read even when the mailbox is gone or full.
-  const sent = sentWith(db, address);
+  const sent = findSentByReturnPath(db, address);
   if (sent !== undefined) {
-    if (!isServed(db, sent.message.workspaceId)) throw new Refusal("moving");
+    if (!isWorkspaceServed(db, sent.message.workspaceId)) throw new Refusal("moving");
     return { address, sent };
   }
   let route = findRoute(core, address);
@@ -47,10 +47,10 @@ export async function resolveRecipient(
     route = findRoute(core, address);
   }
   if (route.kind === "not-local") throw new Refusal("notOurs");
-  if (route.kind === "unverified") throw notVerified(route);
+  if (route.kind === "unverified") throw unverifiedDomainRefusal(route);
   if (route.kind === "moving") throw new Refusal("moving");
   if (route.kind === "unknown") throw new Refusal("unknownRecipient");
-  if (!hasRoom(core, route, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
+  if (!hasStorageForMessage(core, route, Math.max(declaredSize, 1))) throw new Refusal("mailboxFull");
   return { address, route };
 }
 
@@ -65,7 +65,7 @@ function findRoute({ db, now }: Reader, address: string): Route {
   return postmaster.kind === "mailbox" ? { kind: "unknown" } : postmaster;
 }
 
-export const notVerified = ({ domain }: Extract<Route, { kind: "unverified" }>): Refusal =>
+export const unverifiedDomainRefusal = ({ domain }: Extract<Route, { kind: "unverified" }>): Refusal =>
   new Refusal("notVerified", undefined, `${domain} is not verified here yet, try again later`);
 
 const MINUTE_MS = 60_000;
@@ -89,7 +89,7 @@ export function createAdmitRecipient(
   resolve: (address: string, declaredSize: number) => Promise<Admitted>,
 ) {
   const { options } = core;
-  const mayName = createAllowance(core, "mx.recipientsPerMinute", "minute", "hour");
+  const mayName = createPeerRateLimit(core, "mx.recipientsPerMinute", "minute", "hour");
   const slowdown = createSlowdown(core.runtime, GUESSING);
   /** Delayed replies by source. */
   const delayed = new Map<string, number>();

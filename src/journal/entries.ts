@@ -10,7 +10,7 @@ import { type Face, journalEntries } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 
-import { requireLeft } from "./limits.ts";
+import { requireKeyLimitLeft } from "./limits.ts";
 
 /** Ids that one entry holds. */
 export const MOST_IDS = 200;
@@ -55,7 +55,7 @@ const statements = prepared((db) => ({
  * refusal or a hold has an entry if policy asked for it. `now`: epoch ms.
  * @throws PolicyRefusal rate_limited for changes beyond the limit of the key, but for what is taken back
  */
-export function noteOperation(
+export function addJournalEntry(
   tx: Tx,
   caller: Caller,
   { ids, outcome = "ok", changes = 0, recipients = 0, sent = 0 }: OperationEntry,
@@ -63,7 +63,7 @@ export function noteOperation(
 ): void {
   const { keyId, userId, workspaceId, origin } = caller;
   if (keyId === undefined) return;
-  if (!caller.takesBack) requireLeft(tx, caller, "changesPerHour", changes, now);
+  if (!caller.takesBack) requireKeyLimitLeft(tx, caller, "changesPerHour", changes, now);
   statements(tx).put.run({
     at: now,
     workspaceId,
@@ -90,7 +90,7 @@ interface Decision extends Pick<OperationEntry, "ids" | "sent"> {
 }
 
 /** Writes the entry of a decision about a key. It counts against no limit. `now`: epoch ms. */
-export function noteDecision(
+export function addJournalDecision(
   tx: Tx,
   { workspaceId, keyId }: { workspaceId: string; keyId: string },
   { operation, face, by, ids, sent = 0 }: Decision,

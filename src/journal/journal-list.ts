@@ -100,14 +100,14 @@ export function listJournal(
 }
 
 /** Counts the messages and recipients that a key had sent since a time, with the latest messages. */
-export function sentSince(db: Db, { keyId, since }: Wanted): SentByKey {
+export function countSentByKey(db: Db, { keyId, since }: Wanted): SentByKey {
   const counts = statements.counts(db).get(keyId, since) as Omit<SentByKey, "latest">;
   const latest = statements.sent(db).all(keyId, since);
   return { ...counts, latest: latest.map(({ ids, ...one }) => ({ ...one, ids: JSON.parse(ids) })) };
 }
 
 /** Workspace and person of a key that is gone, as its entries have them. */
-export const subjectOfEntries = (db: Db, keyId: string): JournalSubject | undefined => {
+export const findJournalSubject = (db: Db, keyId: string): JournalSubject | undefined => {
   const known = statements.findKeyWorkspace(db).get(keyId);
   return known ? { ...known, keyId } : undefined;
 };

@@ -122,7 +122,7 @@ const chooseSettler = (caller: Caller): Settler => (caller.keyId === undefined ?
  * Notes that the caller set fields of a conversation: keeps what takes a key's changes back, and settles the changes that
  * other keys made to these fields before. `now`: epoch ms.
  */
-export function noteTouches(
+export function noteFieldsSetInThread(
   tx: Tx,
   caller: Caller,
   { seq: threadSeq, id: threadId, mailboxId }: Conversation,
@@ -140,22 +140,33 @@ export function noteTouches(
 }
 
 /** Settles the changes of all labels of a conversation, since the caller said which it is to have. */
-export const confirmLabels = (tx: Tx, caller: Caller, threadSeq: number): void =>
+export const settleThreadLabelChanges = (tx: Tx, caller: Caller, threadSeq: number): void =>
   void statements.settleLabels(tx).run(chooseSettler(caller), threadSeq, caller.keyId ?? NO_KEY);
 
 /** Settles the changes of a field that nobody set, but `by` changed. */
-export const settle = (tx: Tx, threadSeq: number, field: ChangedField, by: Settler, labelKey?: string): void =>
-  void statements.settle(tx).run(by, null, threadSeq, field, labelKey ?? null, NO_KEY);
+export const settleKeyChanges = (
+  tx: Tx,
+  threadSeq: number,
+  field: ChangedField,
+  by: Settler,
+  labelKey?: string,
+): void => void statements.settle(tx).run(by, null, threadSeq, field, labelKey ?? null, NO_KEY);
 
 /**
  * Settles changes of a label in a mailbox, since the caller renames or removes it everywhere; at most `limit`. Returns their
  * number.
  */
-export const settleLabelIn = (tx: Tx, caller: Caller, mailboxId: string, labelKey: string, limit: number): number =>
+export const settleMailboxLabelChanges = (
+  tx: Tx,
+  caller: Caller,
+  mailboxId: string,
+  labelKey: string,
+  limit: number,
+): number =>
   statements.settleLabelIn(tx).run(chooseSettler(caller), mailboxId, labelKey, caller.keyId ?? NO_KEY, limit).changes;
 
 /** Marks changes as undone, and opens those of other keys that they had settled. */
-export function markUndone(tx: Tx, seqs: readonly number[]): void {
+export function markKeyChangesUndone(tx: Tx, seqs: readonly number[]): void {
   const list = JSON.stringify(seqs);
   statements.reopen(tx).run(list);
   statements.undo(tx).run(list);
@@ -175,7 +186,7 @@ export type Position = Pick<KeyChange, "at" | "seq">;
 export const NEWEST: Position = { at: Number.MAX_SAFE_INTEGER, seq: Number.MAX_SAFE_INTEGER };
 
 /** Changes behind a position, newest first. */
-export const changesBehind = (db: Db, wanted: Wanted, { at, seq }: Position, limit: number): KeyChange[] =>
+export const listEarlierKeyChanges = (db: Db, wanted: Wanted, { at, seq }: Position, limit: number): KeyChange[] =>
   queries(db).latest.all({ ...wanted, at, seq, limit });
 
 /** Changes of one conversation, oldest first. */
@@ -183,11 +194,11 @@ export const listThreadKeyChanges = (db: Db, wanted: Wanted, threadSeq: number):
   queries(db).ofThread.all({ ...wanted, threadSeq });
 
 /** Deletes changes from before a time (epoch ms), at most `limit`; returns their number. */
-export const forgetChangesBefore = (tx: Tx, before: number, limit: number): number =>
+export const forgetKeyChangesBefore = (tx: Tx, before: number, limit: number): number =>
   statements.forgetOld(tx).run(before, limit).changes;
 
 /** Deletes changes in a mailbox, at most `limit`; returns their number. */
-export const forgetChangesIn = (tx: Tx, mailboxId: string, limit: number): number =>
+export const forgetMailboxKeyChanges = (tx: Tx, mailboxId: string, limit: number): number =>
   statements.forgetMailbox(tx).run(mailboxId, limit).changes;
 
 /** Deletes changes of a key, at most `limit`; returns their number. */

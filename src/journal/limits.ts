@@ -43,21 +43,21 @@ const statements = {
 };
 
 /** The amount of a limit that a key, and the keys that it made, used in the limit's window up to `now` (epoch ms). */
-export const usedBy = (db: Db, keyId: string, limit: Limit, now: number): Used =>
+export const getKeyLimitUse = (db: Db, keyId: string, limit: Limit, now: number): Used =>
   statements[limit](db).get(keyId, now - LIMITS[limit].windowMs) as Used;
 
 /**
  * Checks that `count` more are within the limits of a caller's key, and of the keys that made it.
  * @throws PolicyRefusal rate_limited, with the seconds until some of it is over
  */
-export function requireLeft(db: Db, { keyId }: Caller, limit: Limit, count: number, now: number): void {
+export function requireKeyLimitLeft(db: Db, { keyId }: Caller, limit: Limit, count: number, now: number): void {
   // A key without a policy may have been made by one that got a policy since.
   if (keyId === undefined || count === 0) return;
   for (const { id, policy: json } of statements.line(db).all(keyId)) {
     const most = (JSON.parse(json) as Policy)[limit];
     if (most === undefined) continue;
     const { windowMs, what } = LIMITS[limit];
-    const { count: used, earliest } = usedBy(db, id, limit, now);
+    const { count: used, earliest } = getKeyLimitUse(db, id, limit, now);
     if (used + count <= most) continue;
     const wait = Math.max(1, Math.ceil(((earliest ?? now) + windowMs - now) / 1_000));
     throw new PolicyRefusal(

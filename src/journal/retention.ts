@@ -6,7 +6,7 @@ import type { Job } from "../base/scheduler.ts";
 import type { Core } from "../store/core.ts";
 import { statement } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
-import { forgetChangesBefore, forgetKeyChanges } from "./key-changes.ts";
+import { forgetKeyChanges, forgetKeyChangesBefore } from "./key-changes.ts";
 
 const DAY_MS = 86_400_000;
 const LOOK_MS = 10 * 60_000;
@@ -43,7 +43,7 @@ const statements = {
 };
 
 /** `most`: rows of either table. */
-export function forgetJournal({ store, options }: Core, most = MOST): Job {
+export function forgetOldJournalEntries({ store, options }: Core, most = MOST): Job {
   return {
     name: "forget-journal",
     deletes: true,
@@ -53,7 +53,7 @@ export function forgetJournal({ store, options }: Core, most = MOST): Job {
       const readsCutoff = before(options.get("retention.journalReadDays"));
       while ((await store.enqueue((tx) => statements.reads(tx).run(readsCutoff).changes)) > 0);
       while ((await store.enqueue((tx) => statements.others(tx).run(cutoff).changes)) > 0);
-      while ((await store.enqueue((tx) => forgetChangesBefore(tx, cutoff, PORTION))) > 0);
+      while ((await store.enqueue((tx) => forgetKeyChangesBefore(tx, cutoff, PORTION))) > 0);
       while ((await store.enqueue((tx) => statements.excessEntries(tx).run(most).changes)) > 0);
       while ((await store.enqueue((tx) => statements.excessChanges(tx).run(most).changes)) > 0);
       return now + LOOK_MS;
@@ -62,7 +62,7 @@ export function forgetJournal({ store, options }: Core, most = MOST): Job {
 }
 
 /** Since when all changes of keys are kept, epoch ms. */
-export function changesStoredSince({ db, now, options }: Core, most = MOST): number {
+export function getKeyChangesKeptSince({ db, now, options }: Core, most = MOST): number {
   const byAge = now() - options.get("retention.journalDays") * DAY_MS;
   const oldest = statements.oldest(db).get();
   // Others were deleted for their number only if what is left reaches to that limit.
@@ -70,5 +70,5 @@ export function changesStoredSince({ db, now, options }: Core, most = MOST): num
 }
 
 /** Deletes a portion of all that the journal has of a key. False if nothing was left. */
-export const forgetKey = (tx: Tx, workspaceId: string, keyId: string): boolean =>
+export const forgetKeyJournal = (tx: Tx, workspaceId: string, keyId: string): boolean =>
   statements.ofKey(tx).run(workspaceId, keyId).changes > 0 || forgetKeyChanges(tx, workspaceId, keyId, PORTION) > 0;

@@ -8,7 +8,7 @@
  * (UTS #46). The address that is stored, shown, classified, searched and replied to is therefore one and the same.
  */
 import { domainToASCII, domainToUnicode } from "node:url";
-import { shownLine } from "./characters.ts";
+import { toVisibleLine } from "./characters.ts";
 import { cleanText } from "./charset.ts";
 import { decodeWords } from "./headers.ts";
 import type { EmailAddress } from "./message-schemas.ts";
@@ -55,7 +55,7 @@ interface AddressEntry {
    * joining or guessing anything.
    */
   exact: string | undefined;
-  /** One of its addresses is written so that it looks like another one: see readDomain, looksAlike. */
+  /** One of its addresses is written so that it looks like another one: see readDisplayedDomain, looksAlike. */
   disguised: boolean;
 }
 
@@ -146,7 +146,7 @@ const NO_DOMAIN = "unknown.invalid";
 export const NO_SENDER: EmailAddress = { email: `unknown@${NO_DOMAIN}` };
 
 /** True if an address stands for a sender without one. Unrelated senders share it. */
-export const isAnonymous = (email: string): boolean => email.toLowerCase().endsWith(`@${NO_DOMAIN}`);
+export const isPlaceholderAddress = (email: string): boolean => email.toLowerCase().endsWith(`@${NO_DOMAIN}`);
 
 /**
  * The first address of a From header. One without an `@`, such as `MAILER-DAEMON`, gets a domain that cannot exist, and
@@ -197,7 +197,7 @@ export function withoutFalseName(address: EmailAddress): EmailAddress {
 /** The addresses in the From fields of a message. */
 export interface Authors {
   emails: string[];
-  /** One of the addresses is written so that it looks like another: see readDomain, looksAlike. */
+  /** One of the addresses is written so that it looks like another: see readDisplayedDomain, looksAlike. */
   disguised: boolean;
 }
 
@@ -246,7 +246,7 @@ export function splitAddress(address: string): AddressParts {
 }
 
 /** `user+tag` -> `user` (rules: Addresses). */
-export function withoutTag(local: string): string {
+export function withoutAddressTag(local: string): string {
   const plus = local.indexOf("+");
   return plus > 0 ? local.slice(0, plus) : local;
 }
@@ -266,7 +266,7 @@ const TRAILING_DOTS = /(?<![.\u3002\uff0e\uff61])[.\u3002\uff0e\uff61]+$/;
  * `disguised`: the result differs from the written name by more than case and composition (see alike), or has an
  * A-label that no U-label encodes to (RFC 5890 §2.3.2.1).
  */
-export function readDomain(written: string): { domain: string; disguised: boolean } {
+export function readDisplayedDomain(written: string): { domain: string; disguised: boolean } {
   const domain = written.replace(TRAILING_DOTS, "");
   // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
   if (/^[\u0000-\u007f]*$/.test(written)) {
@@ -321,7 +321,7 @@ function normalizeDomain(domain: string): string | undefined {
 }
 
 /** The name, in A-labels and lower case, of a domain that mail can be hosted for; undefined for any other text. */
-export function hostedDomain(text: string): string | undefined {
+export function normalizeMailDomain(text: string): string | undefined {
   const domain = normalizeDomain(text) ?? "";
   // A DNS name with at least two labels: no address literal, top-level name or number.
   return /^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$/.test(domain)
@@ -426,7 +426,7 @@ function readPhraseName(words: PartialEntry["phrase"]): string {
 }
 
 function cleanName(name: string): string {
-  const shown = shownLine(cleanText(name).replace(/[\s\p{Cc}]+/gu, " "));
+  const shown = toVisibleLine(cleanText(name).replace(/[\s\p{Cc}]+/gu, " "));
   return shown.length <= 500 ? shown : shown.slice(0, 500).trimEnd().toWellFormed();
 }
 
@@ -445,7 +445,7 @@ function cleanAddress(raw: string): Omit<ReadAddress, "name"> | undefined {
   const written = splitAddress(address.startsWith('"') ? address : address.replace(/(?<![,;])[,;]+$/, ""));
   if (address.length > 998) return undefined;
   const local = written.local.replace(UNSEEN, REPLACEMENT);
-  const { domain, disguised } = readDomain(written.domain);
+  const { domain, disguised } = readDisplayedDomain(written.domain);
   if (local === "" || domain === "") return undefined;
   const email = `${local}@${domain}`;
   return { email, disguised: disguised || (!USUAL.test(email) && looksAlike(local, domain)) };

@@ -4,7 +4,7 @@
  * 5965) have the same form. report.ts finds these parts in a message.
  */
 import { normalizeAddress, parseAddressList, splitAddress } from "./address.ts";
-import { shownLine } from "./characters.ts";
+import { toVisibleLine } from "./characters.ts";
 
 type ReportedAction = "failed" | "delayed" | "delivered" | "relayed" | "expanded";
 
@@ -63,8 +63,8 @@ export function fieldGroupsIn(text: string): FieldGroup[] {
 
 /** The recipient that a group of fields reports on; undefined if it names none. */
 export function readReportedRecipient(group: FieldGroup): ReportedRecipient | undefined {
-  const final = addressIn(group.get("final-recipient")?.[0] ?? "");
-  const original = addressIn(group.get("original-recipient")?.[0] ?? "");
+  const final = readReportedAddress(group.get("final-recipient")?.[0] ?? "");
+  const original = readReportedAddress(group.get("original-recipient")?.[0] ?? "");
   const recipient = final ?? original;
   if (recipient === undefined) return undefined;
   const diagnostic = formatDiagnostic((group.get("diagnostic-code")?.[0] ?? "").replace(/^[a-z0-9.-]{1,40}\s*;/i, ""));
@@ -102,7 +102,7 @@ const MAX_DIAGNOSTIC = 500;
 
 /** A reply on one line, cut to the length that is stored; undefined for an empty one. */
 function formatDiagnostic(text: string): string | undefined {
-  const line = shownLine(text.replace(/[\s\p{Cc}]+/gu, " ")).slice(0, MAX_DIAGNOSTIC);
+  const line = toVisibleLine(text.replace(/[\s\p{Cc}]+/gu, " ")).slice(0, MAX_DIAGNOSTIC);
   return line === "" ? undefined : line.trimEnd().toWellFormed();
 }
 
@@ -110,7 +110,7 @@ function formatDiagnostic(text: string): string | undefined {
  * The address in the value of a field such as `rfc822; a@b.example`, without its type; a utf-8 one without its escapes
  * (RFC 6533 §3). Undefined unless it is an address that mail can be sent to.
  */
-export function addressIn(value: string): string | undefined {
+export function readReportedAddress(value: string): string | undefined {
   const typed = /^\s*[a-z0-9-]{1,40}\s*;(.*)$/is.exec(value)?.[1] ?? value;
   const unescaped = typed.replace(/\\x\{([0-9a-f]{1,6})\}/gi, (escaped, hex: string) => {
     const point = Number.parseInt(hex, 16);
@@ -190,7 +190,7 @@ const COPY =
   /^\W{0,20}(?:(?:below this line|this|enclosed|below|included) is (?:just )?a copy of|(?:the )?(?:original|unsent) message(?: (?:follows|below|details|headers?))?[\s:.=_-]*$)/i;
 
 /** Splits a text at the line that announces the returned message, or where its header certainly begins. */
-export function readNotice(text: string): NoticeText {
+export function splitBounceText(text: string): NoticeText {
   const lines = text.slice(0, MAX_LENGTH).split("\n", MAX_LINES);
   const copy = lines.findIndex((line) => COPY.test(line));
   const end = (start: number) => (copy < 0 ? start : Math.min(copy, start));
@@ -237,7 +237,7 @@ export function readBounce({ lines }: NoticeText, context: NoticeContext): Repor
   const fields = fieldGroupsIn(texts.join("\n")).flatMap((group) =>
     group.has("final-recipient") ? (readReportedRecipient(group) ?? []) : [],
   );
-  if (fields.length > 0) return withNotice(fields, lines);
+  if (fields.length > 0) return completeReportedRecipients(fields, lines);
   const isDelayed =
     (DELAYED.test(context.subject) && !UNKNOWN.test(context.subject)) || texts.some((text) => STILL_TRIED.test(text));
   const isFailed =
@@ -246,14 +246,17 @@ export function readBounce({ lines }: NoticeText, context: NoticeContext): Repor
     [context.subject, ...texts].some((text) => FAILURE.test(text));
   if (!isDelayed && !isFailed) return [];
   const action = isDelayed ? "delayed" : "failed";
-  return withNotice(
+  return completeReportedRecipients(
     namedIn(lines, context).map((named) => ({ ...named, action })),
     lines,
   );
 }
 
 /** Completes `reported` with codes and replies from the text, where the fields give none. */
-export function withNotice(reported: readonly ReportedRecipient[], lines: readonly NoticeLine[]): ReportedRecipient[] {
+export function completeReportedRecipients(
+  reported: readonly ReportedRecipient[],
+  lines: readonly NoticeLine[],
+): ReportedRecipient[] {
   const isAlone = reported.length === 1;
   return reported.map((recipient, index) =>
     index < MAX_RECIPIENTS && isIncomplete(recipient)
@@ -399,7 +402,7 @@ function namedIn(
   const entries = texts.map((text) => ENTRY.exec(text)?.[1]);
   const isRecipient = (address: string | undefined) => !excluded.has(normalizeAddress(address ?? ""));
   const ways: (() => (string | undefined)[])[] = [
-    () => failed.map(addressIn),
+    () => failed.map(readReportedAddress),
     () => entries.filter(isRecipient),
     () => texts.map((text) => REPLY_ABOUT.exec(text)?.[1]),
     () => texts.map((text, i) => (ACCEPTED.test(texts[i + 1] ?? "") ? undefined : COMMAND.exec(text)?.[1])),

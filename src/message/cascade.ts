@@ -3,12 +3,12 @@
 import {
   type Declaration,
   expandToLonghands,
-  folded,
   GLOBAL,
-  isCustom,
-  isVariable,
+  isCustomProperty,
   longhandNames,
   MAX_VALUE,
+  normalizeCssValue,
+  usesCustomProperties,
 } from "./declarations.ts";
 import type { Budget } from "./markup.ts";
 
@@ -26,7 +26,7 @@ export interface Matched {
 const MAX_DEPTH = 20;
 
 /** A value with those of the custom properties in it; undefined if one has none. @throws OverBudget */
-export function substituted(value: string, customs: Customs, budget: Budget, depth = 0): string | undefined {
+export function substituteCssVariables(value: string, customs: Customs, budget: Budget, depth = 0): string | undefined {
   let text = "";
   let rest = value;
   for (let at = rest.search(/\bvar\(/i); at >= 0; at = rest.search(/\bvar\(/i)) {
@@ -36,7 +36,7 @@ export function substituted(value: string, customs: Customs, budget: Budget, dep
     const comma = inner.indexOf(",");
     const name = (comma < 0 ? inner : inner.slice(0, comma)).trim();
     const given = customs.get(name) ?? (comma < 0 ? undefined : inner.slice(comma + 1));
-    const one = given === undefined ? undefined : substituted(given, customs, budget, depth + 1);
+    const one = given === undefined ? undefined : substituteCssVariables(given, customs, budget, depth + 1);
     if (one === undefined || text.length + one.length > MAX_VALUE) return undefined;
     text += `${rest.slice(0, at)}${one}`;
     rest = behind;
@@ -64,7 +64,7 @@ export interface Cascaded {
  * Lets declarations override each other. `own`: of its style attribute; `reading`: which declarations of the sheets count; `outer`:
  * the custom properties around it. @throws OverBudget
  */
-export function cascade(
+export function cascadeCssDeclarations(
   matched: readonly Matched[],
   own: readonly Declaration[],
   reading: 0 | 1,
@@ -86,7 +86,9 @@ export function cascade(
   ];
   const customs = computeCustomProperties(
     sides.flatMap(({ isImportant, lists }) =>
-      lists.flatMap(({ list }) => list.filter((one) => one.isImportant === isImportant && isCustom(one.property))),
+      lists.flatMap(({ list }) =>
+        list.filter((one) => one.isImportant === isImportant && isCustomProperty(one.property)),
+      ),
     ),
     outer,
     budget,
@@ -102,7 +104,7 @@ export function cascade(
         layer = one.layer;
       }
       for (const declaration of one.list) {
-        if (declaration.isImportant !== isImportant || isCustom(declaration.property)) continue;
+        if (declaration.isImportant !== isImportant || isCustomProperty(declaration.property)) continue;
         // Several regular expressions will scan the value.
         budget.spend(20 + declaration.value.length);
         for (const [property, value] of computeLonghands(declaration, customs, budget)) {
@@ -135,9 +137,9 @@ function resetAll(style: Map<string, string>, value: string): void {
 
 /** The longhands of a declaration. One that is invalid with the values of custom properties counts as unset. */
 function computeLonghands({ property, value }: Declaration, customs: Customs, budget: Budget): [string, string][] {
-  if (!isVariable(value)) return [[property, value]];
-  const text = substituted(value, customs, budget);
-  const longhands = text === undefined ? [] : expandToLonghands(property, folded(text));
+  if (!usesCustomProperties(value)) return [[property, value]];
+  const text = substituteCssVariables(value, customs, budget);
+  const longhands = text === undefined ? [] : expandToLonghands(property, normalizeCssValue(text));
   return longhands.length > 0 ? longhands : longhandNames(property).map((name) => [name, "unset"]);
 }
 
@@ -154,7 +156,7 @@ function computeCustomProperties(declarations: readonly Declaration[], outer: Cu
   }
   const customs = new Map<string, string>();
   for (const [name, value] of given) {
-    const text = isVariable(value) ? substituted(value, given, budget) : value;
+    const text = usesCustomProperties(value) ? substituteCssVariables(value, given, budget) : value;
     if (text !== undefined && text.length <= MAX_VALUE) customs.set(name, text);
   }
   return customs;

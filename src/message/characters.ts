@@ -35,15 +35,15 @@ const CONTROL_IN_LINE = new RegExp(`[\\t\\n${CONTROLS}]`);
 
 export const isAscii = (text: string): boolean => Buffer.byteLength(text) === text.length;
 
-/** True for most mail: shownText returns the text, and any part of it, unchanged. */
-export const isPlain = (text: string): boolean =>
+/** True for most mail: toVisibleText returns the text, and any part of it, unchanged. */
+export const isVisibleAsWritten = (text: string): boolean =>
   !(isAscii(text) ? CONTROL_IN_TEXT : ODD_IN_TEXT).test(text) &&
   !["\n\n\n\n", " \n", "\t\n"].some((odd) => text.includes(odd));
 
 /** `text` without invisible characters; lines end in \n. */
-export function shownText(text: string): string {
+export function toVisibleText(text: string): string {
   // A shortcut: this test costs a tenth of the rest.
-  if (isPlain(text)) return text;
+  if (isVisibleAsWritten(text)) return text;
   return text
     .toWellFormed()
     .replace(LINE_BREAK, "\n")
@@ -62,9 +62,9 @@ const isPlainLine = (text: string): boolean =>
  * Returns `text` without invisible characters, on one line and with spaces folded: a subject, name or header cannot start a
  * line of its own.
  */
-export function shownLine(text: string): string {
+export function toVisibleLine(text: string): string {
   if (isPlainLine(text)) return text;
-  return shownText(text)
+  return toVisibleText(text)
     .replace(/[\s\u2800]+/gu, " ")
     .trim();
 }

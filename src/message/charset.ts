@@ -77,28 +77,28 @@ const SINGLE_BYTE = /^(?:windows|iso-8859|koi8|(?:cs)?(?:ibm|cp|pc|dos)-?\d|\d+$
  */
 export function decodeCharset(octets: Uint8Array, charset: string): string | undefined {
   const name = charset.toLowerCase().trim();
-  if (isWide(name) && !isUtf16(octets)) return decodeOctets(octets);
-  if (isUtf8OrAscii(name)) return decodeCertain(octets);
+  if (isWideCharset(name) && !isUtf16(octets)) return decodeUnlabelledText(octets);
+  if (isUtf8OrAscii(name)) return decodeUtf8OrIso2022Jp(octets);
   if (name === "utf-7" || name === "unicode-1-1-utf-7") {
     // UTF-7 is rare today, and decoding a lot of it is slow.
-    return octets.length > MAX_UTF7 ? decodeOctets(octets) : decodeUtf7(Buffer.from(octets).toString("latin1"));
+    return octets.length > MAX_UTF7 ? decodeUnlabelledText(octets) : decodeUtf7(Buffer.from(octets).toString("latin1"));
   }
   if (name.startsWith("iso-2022-jp")) {
     if (!octets.some((octet) => octet >= 0x80)) return decodeJis(octets);
     // ISO-2022-JP has no 8-bit octets: mailers that send them mean one of the other two Japanese charsets.
-    return decodeStrictly(octets, "euc-jp") ?? decodeStrictly(octets, "shift_jis") ?? decodeOctets(octets);
+    return decodeStrictly(octets, "euc-jp") ?? decodeStrictly(octets, "shift_jis") ?? decodeUnlabelledText(octets);
   }
   const decoder = findCharsetDecoder(name);
   const isCertain = isJis(octets) || (decoder?.singleByte === true && isUtf8(octets));
-  return isCertain ? decodeCertain(octets) : decoder?.decode(octets);
+  return isCertain ? decodeUtf8OrIso2022Jp(octets) : decoder?.decode(octets);
 }
 
 /** True if a label tells how to read 8-bit octets among ASCII. */
-export const isEightBit = (charset: string): boolean =>
-  !isUtf8OrAscii(charset) && !isWide(charset) && findCharsetDecoder(charset) !== undefined;
+export const isEightBitCharset = (charset: string): boolean =>
+  !isUtf8OrAscii(charset) && !isWideCharset(charset) && findCharsetDecoder(charset) !== undefined;
 
 /** True if `charset` encodes ASCII differently. */
-export function isWide(charset: string): boolean {
+export function isWideCharset(charset: string): boolean {
   return /^(?:cs)?(?:utf16|ucs2|unicode$|iso10646)/.test(charset.toLowerCase().replace(/[^a-z\d]/g, ""));
 }
 
@@ -140,7 +140,7 @@ const iso2022jp = new TextDecoder("iso-2022-jp");
  * Text of octets whose charset needs no label: UTF-8 (RFC 6532), or ISO-2022-JP, which announces its characters. Undefined
  * for other octets.
  */
-export function decodeCertain(octets: Uint8Array): string | undefined {
+export function decodeUtf8OrIso2022Jp(octets: Uint8Array): string | undefined {
   try {
     const text = utf8.decode(octets);
     return text.includes(ESC) && isJis(octets) ? decodeJis(octets) : text;
@@ -150,8 +150,8 @@ export function decodeCertain(octets: Uint8Array): string | undefined {
 }
 
 /** Text of octets that name no charset: UTF-8, or windows-1252, the usual charset of unlabelled 8-bit mail. */
-export function decodeOctets(octets: Uint8Array): string {
-  return decodeCertain(octets) ?? decodeNearUtf8(octets, 4) ?? windows1252.decode(octets);
+export function decodeUnlabelledText(octets: Uint8Array): string {
+  return decodeUtf8OrIso2022Jp(octets) ?? decodeNearUtf8(octets, 4) ?? windows1252.decode(octets);
 }
 
 /**
@@ -178,12 +178,16 @@ export const guessWindows1252: Guess = () => Promise.resolve("windows-1252");
  * Text of octets that are invalid in the declared charset, where they are `text`: UTF-8 if they are valid there, else the
  * first of declared charset, UTF-8 and guessed charset in which they are mostly valid.
  */
-export async function decodeDoubtful(octets: Uint8Array, text: string | undefined, guess: Guess): Promise<string> {
+export async function decodeMislabelledText(
+  octets: Uint8Array,
+  text: string | undefined,
+  guess: Guess,
+): Promise<string> {
   const isOther = text !== lenientUtf8.decode(octets) && isMostlyValid(text, 1);
-  const known = decodeCertain(octets) ?? (isOther ? text : decodeNearUtf8(octets, 1));
+  const known = decodeUtf8OrIso2022Jp(octets) ?? (isOther ? text : decodeNearUtf8(octets, 1));
   if (known !== undefined) return known;
   const guessed = decodeCharset(octets, await guess());
-  return isMostlyValid(guessed, 1 / 10) ? guessed : (text ?? decodeOctets(octets));
+  return isMostlyValid(guessed, 1 / 10) ? guessed : (text ?? decodeUnlabelledText(octets));
 }
 
 /** `most`: the number of invalid characters that are allowed for each other one outside ASCII. */

@@ -3,10 +3,10 @@
  * and every other text. Files of other kinds are left as they are (rules: Codes).
  */
 import { isUtf8 } from "node:buffer";
-import { decodeOctets } from "./charset.ts";
+import { decodeUnlabelledText } from "./charset.ts";
 import { type CodedPart, maskCodes, UNCHECKED_MASK } from "./codes.ts";
 import { headerField } from "./compose.ts";
-import { decodeFile, decodeText } from "./decode.ts";
+import { decodeAttachedFile, decodeText } from "./decode.ts";
 import { decodeWords, type HeaderField } from "./headers.ts";
 import { type Part, tryReadStructure, walkLeafParts } from "./structure.ts";
 
@@ -43,7 +43,7 @@ const MIME_FIELD = /^(?:content-type|content-transfer-encoding|mime-version|rece
 const DEEPEST = 8;
 
 /** The file with its codes and links masked, text in UTF-8; undefined if nothing in it is masked. */
-export async function maskFile(
+export async function maskCodesInFile(
   { filename, contentType, content }: CodedFile,
   depth = 0,
 ): Promise<Uint8Array | undefined> {
@@ -63,7 +63,7 @@ export async function maskFile(
 
 function decodeFileText(content: Uint8Array): string {
   if (isWide(content)) return new TextDecoder(content[0] === 0xff ? "utf-16le" : "utf-16be").decode(content);
-  const text = decodeOctets(content);
+  const text = decodeUnlabelledText(content);
   // Lines of calendars and address cards are folded, also within a link.
   return /^\s*BEGIN:V/i.test(text) ? text.replace(/\r?\n[ \t]/g, "") : text;
 }
@@ -112,7 +112,7 @@ async function maskMessage(bytes: Uint8Array, depth: number): Promise<Uint8Array
   }
   for (const field of fields) if (field !== subject) addField(field);
   for (const leaf of leaves) {
-    parts.push({ content: decodeFile(buffer, leaf).filename, change: (masked) => newNames.set(leaf, masked) });
+    parts.push({ content: decodeAttachedFile(buffer, leaf).filename, change: (masked) => newNames.set(leaf, masked) });
   }
   for (const [n, content] of maskCodes(parts).contents.entries()) {
     if (content !== parts[n]?.content) parts[n]?.change(content);
@@ -126,8 +126,8 @@ async function maskMessage(bytes: Uint8Array, depth: number): Promise<Uint8Array
     if (texts.has(part)) {
       body = Buffer.from((newTexts.get(part) ?? texts.get(part) ?? "").replaceAll("\n", "\r\n"));
     } else if (part.children.length === 0) {
-      const { content, filename } = decodeFile(buffer, part);
-      const octets = await maskFile({ filename, contentType: part.type, content }, depth + 1);
+      const { content, filename } = decodeAttachedFile(buffer, part);
+      const octets = await maskCodesInFile({ filename, contentType: part.type, content }, depth + 1);
       isChanged ||= octets !== undefined;
       body = octets ?? content;
     }
@@ -138,7 +138,7 @@ async function maskMessage(bytes: Uint8Array, depth: number): Promise<Uint8Array
     // A message may not be in base64 (RFC 2046 §5.2.1).
     const isMessage = MESSAGE_TYPE.test(part.type);
     if (isChanged) {
-      const filename = newNames.get(part) ?? decodeFile(buffer, part).filename;
+      const filename = newNames.get(part) ?? decodeAttachedFile(buffer, part).filename;
       const disposition = part.disposition.value || (filename === "" ? "" : "attachment");
       lines.push(`Content-Type: ${part.type}${texts.has(part) ? "; charset=utf-8" : ""}`);
       lines.push(`Content-Transfer-Encoding: ${isMessage ? "binary" : "base64"}`);

@@ -9,7 +9,7 @@
  * Pure and in linear time: regular expressions have bounded repetitions or begin only where a run begins, and each candidate
  * looks at a bounded number of words.
  */
-import { createBudget, isTooLarge, OverBudget, readMarkup } from "./markup.ts";
+import { createHtmlBudget, isHtmlTooLarge, OverBudget, readMarkup } from "./markup.ts";
 
 export const CODE_MASK = "[code hidden]";
 export const LINK_MASK = "[link hidden]";
@@ -50,7 +50,7 @@ export function maskCodes(
 }
 
 function withinBounds(content: string, html = false): string {
-  if (html) return isTooLarge(content) || content.length > LONGEST_CHECKED ? UNCHECKED_MASK : content;
+  if (html) return isHtmlTooLarge(content) || content.length > LONGEST_CHECKED ? UNCHECKED_MASK : content;
   return content.length <= LONGEST_CHECKED
     ? content
     : `${content.slice(0, LONGEST_CHECKED).trimEnd()}\n${UNCHECKED_MASK}`;
@@ -699,7 +699,7 @@ function maskMarkup(html: string, context: Context, codes: Set<string>): string 
       else add(shown, from + i, from + i + 1);
     }
   }
-  readMarkup(html, createBudget(), {
+  readMarkup(html, createHtmlBudget(), {
     open(name, attributes, from, to) {
       if (UNSHOWN.test(name)) unshown++;
       if (name === "script") script = from;

@@ -55,7 +55,7 @@ function underHeaders(headers: MessageParts["headers"], body: MimeNode, above = 
   const lines = headers
     .filter(([name]) => /^[!-9;-~]{1,200}$/.test(name) && !/^(?:content-.*|mime-version)$/i.test(name))
     .map(([name, value]) => headerField(name, value));
-  return bytesOfNode(body, above + [...lines, "MIME-Version: 1.0", ""].join("\r\n"));
+  return serializeMimeNode(body, above + [...lines, "MIME-Version: 1.0", ""].join("\r\n"));
 }
 
 /** A parent to throw away for the body of message `id`: MimeNode gives a root a Date and a Message-ID of its own. */
@@ -83,13 +83,14 @@ function buildBodyNode(parts: MessageParts): MimeNode {
   if (isAlternative) node = node.createChild("multipart/alternative");
   const alternatives = node;
   const top = attached.length > 0 ? mixed : node;
-  const text = addText(node, "text/plain", parts.text);
+  const text = addTextPart(node, "text/plain", parts.text);
   if (parts.html !== undefined) {
     if (inline.length > 0) node = node.createChild("multipart/related");
-    addText(node, "text/html", withSafeIds(parts.html, inline));
+    addTextPart(node, "text/html", withSafeIds(parts.html, inline));
     for (const attachment of inline) attach(node, attachment, "inline");
   }
-  if (parts.calendar) addText(alternatives, `text/calendar; method=${parts.calendar.method}`, parts.calendar.content);
+  if (parts.calendar)
+    addTextPart(alternatives, `text/calendar; method=${parts.calendar.method}`, parts.calendar.content);
   for (const attachment of attached) attach(mixed, attachment, "attachment");
   return attached.length > 0 || isAlternative ? top : text;
 }
@@ -98,7 +99,7 @@ function buildBodyNode(parts: MessageParts): MimeNode {
 const LONG_TEXT = 500_000;
 
 /** Adds a text part to `parent`. */
-export function addText(
+export function addTextPart(
   parent: MimeNode,
   type: "text/plain" | "text/html" | "text/rfc822-headers" | `text/calendar; method=${CalendarPart["method"]}`,
   content: string,
@@ -178,14 +179,15 @@ const ADDRESS_HEADERS = /^(?:resent-)?(?:from|sender|to|cc|bcc|reply-to)$/i;
 const STRUCTURED = /^(?:(?:resent-)?(?:date|message-id)|in-reply-to|references)$/i;
 
 /** A field as it is transmitted, without the line break at its end. ASCII values are kept; others are encoded. */
-export const headerField = (name: string, value: string): string => fold(`${name}: ${encodedValue(name, value)}`);
+export const headerField = (name: string, value: string): string =>
+  foldHeaderField(`${name}: ${encodedValue(name, value)}`);
 
 /** The value in ASCII, without control characters; other characters become encoded words (RFC 2047). */
 function encodedValue(name: string, value: string): string {
   const clean = value.replace(/[^\t\P{Cc}]+/gu, " ").trim();
   if (!/[^\t -~]/.test(clean) || STRUCTURED.test(name)) return clean;
   const addresses = ADDRESS_HEADERS.test(name) ? parseAddressList(clean) : [];
-  if (addresses.length === 0) return encodeText(decodeWords(clean));
+  if (addresses.length === 0) return encodeHeaderText(decodeWords(clean));
   return addresses.map((address) => formatAddress(address)).join(", ");
 }
 
@@ -195,13 +197,13 @@ export function formatAddress({ email, name }: EmailAddress): string {
   // Only a quoted local part may hold spaces and brackets.
   const address = email.replace(/^("(?:[^"\\\p{Cc}]|\\[^\p{Cc}])*")?|[\s<>\p{Cc}]+/gu, "$1");
   if (clean === "") return address;
-  if (/[^ -~]/.test(clean) || clean.includes("=?")) return `${encodeText(clean)} <${address}>`;
+  if (/[^ -~]/.test(clean) || clean.includes("=?")) return `${encodeHeaderText(clean)} <${address}>`;
   const phrase = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~ -]+$/.test(clean) ? clean : `"${clean.replace(/["\\]/g, "\\$&")}"`;
   return `${phrase} <${address}>`;
 }
 
 /** Encoded words (RFC 2047) with a space between them. */
-export function encodeText(text: string): string {
+export function encodeHeaderText(text: string): string {
   const isMostlyAscii = text.replace(/[^ -~]+/g, "").length * 2 > text.length;
   return encodeWord(text, isMostlyAscii ? "Q" : "B", 52);
 }
@@ -210,7 +212,7 @@ export function encodeText(text: string): string {
  * Breaks a field into lines of at most 78 characters at white space, and of at most 998 in any case (RFC 5322 §2.2.3).
  * Unfolding restores it.
  */
-export function fold(field: string): string {
+export function foldHeaderField(field: string): string {
   let folded = "";
   let length = 0;
   for (const [token] of field.matchAll(/(?<!\s)\s*\S{1,900}/g)) {
@@ -234,7 +236,7 @@ export function fold(field: string): string {
  * Header and body of `node`, with further fields `above` it. Lines end in CRLF if those of its content do. Content is text or
  * octets. The pieces of a large message are never all in memory beside it.
  */
-export function bytesOfNode(node: MimeNode, above = ""): Uint8Array {
+export function serializeMimeNode(node: MimeNode, above = ""): Uint8Array {
   const sink = new Bun.ArrayBufferSink();
   sink.start({ highWaterMark: estimatedSize(node), asUint8Array: true });
   sink.write(above);
@@ -327,7 +329,7 @@ export interface NoticeParts {
 /** The bytes of the notice, lines ended by CRLF. */
 export function composeNotice(parts: NoticeParts): Uint8Array {
   const report = createRootNode(parts.id).createChild("multipart/report; report-type=delivery-status");
-  addText(report, "text/plain", parts.text);
+  addTextPart(report, "text/plain", parts.text);
   report.createChild("message/delivery-status").setContent(formatDeliveryStatus(parts));
   if (parts.original && !parts.original.includes(0)) {
     const content = Buffer.from(parts.original);
@@ -336,7 +338,7 @@ export function composeNotice(parts: NoticeParts): Uint8Array {
     return underHeaders(parts.headers, report);
   }
   const [header = ""] = parts.originalHeaders.replace(/\r\n?/g, "\n").replace(/^\n+/, "").split("\n\n", 1);
-  addText(report, "text/rfc822-headers", header.endsWith("\n") ? header : `${header}\n`);
+  addTextPart(report, "text/rfc822-headers", header.endsWith("\n") ? header : `${header}\n`);
   return underHeaders(parts.headers, report);
 }
 
@@ -348,7 +350,7 @@ function formatDeliveryStatus({ envelopeId, reportingMta, arrivalDate, recipient
     `Arrival-Date: ${dateHeader(arrivalDate)}`,
   ];
   return [ofMessage, ...recipients.map(formatRecipientFields)]
-    .map((group) => `${group.map(fold).join("\r\n")}\r\n`)
+    .map((group) => `${group.map(foldHeaderField).join("\r\n")}\r\n`)
     .join("\r\n");
 }
 

@@ -6,12 +6,12 @@
 import type { EmailAddress } from "./address.ts";
 import { type CalendarPart, type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./compose.ts";
 import { stripTags } from "./layout.ts";
-import { type Budget, createBudget } from "./markup.ts";
+import { type Budget, createHtmlBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
-import { withoutScope } from "./scope.ts";
-import { isForward } from "./subject.ts";
+import { removeStyleScope } from "./scope.ts";
+import { isForwardSubject } from "./subject.ts";
 import { htmlOfText, trimLineBreaks } from "./text.ts";
-import { followHtml } from "./visible.ts";
+import { findVisibleHtml } from "./visible.ts";
 
 export interface Composition {
   /** The boundaries contain it; the author cannot know it. */
@@ -40,7 +40,7 @@ export const isComposition = (source: Composition | Uint8Array | string): source
   typeof source === "object" && "headers" in source;
 
 /** The bytes, lines ended by CRLF. HTML always comes with a text beside it. `readBlob` reads the attachments. */
-export async function composeBytes(
+export async function serializeComposition(
   { id, headers, files = [], calendar, ...content }: Composition,
   readBlob: (name: string) => Promise<Uint8Array>,
 ): Promise<Uint8Array> {
@@ -64,10 +64,10 @@ function composeBodies({
   text: string;
   html?: string;
 } {
-  const budget = createBudget();
-  const safeHtml = html ? sanitizeHtml(withoutScope(html), budget, "recipient") : undefined;
+  const budget = createHtmlBudget();
+  const safeHtml = html ? sanitizeHtml(removeStyleScope(html), budget, "recipient") : undefined;
   const doctype = DOCTYPE.exec(html ?? "")?.[1] ?? "";
-  const ownText = text || (followHtml(safeHtml ?? "", budget)?.text ?? stripTags(safeHtml ?? ""));
+  const ownText = text || (findVisibleHtml(safeHtml ?? "", budget)?.text ?? stripTags(safeHtml ?? ""));
   if (forwarded) {
     const below = forwardedText(forwarded);
     return {
@@ -118,7 +118,7 @@ export function quotedText(previous: QuotedMessage): string {
 }
 
 /** The attribution, then a blockquote of the HTML, or of the text if there is none. Sanitised. */
-export function quotedHtml(previous: QuotedMessage, budget: Budget = createBudget()): string {
+export function quotedHtml(previous: QuotedMessage, budget: Budget = createHtmlBudget()): string {
   const { text, html } = previous;
   const content = html === undefined || html.length > MAX_QUOTED ? htmlOfText(cut(text)) : withoutAttached(html);
   // Sanitised once more, so that its elements are balanced and it cannot close the blockquote.
@@ -169,14 +169,14 @@ export const withoutImages = (message: ForwardedMessage): ForwardedMessage => ({
 
 /** Adds `Fwd:` once, and cuts an overlong subject. */
 export const forwardSubject = (subject: string): string =>
-  (isForward(subject) ? subject : `Fwd: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed();
+  (isForwardSubject(subject) ? subject : `Fwd: ${subject}`).slice(0, LONGEST_SUBJECT).toWellFormed();
 
 /** Empty lines to write in, the header block, and the text. Lines end in \n. */
 export const forwardedText = (message: ForwardedMessage): string =>
   `\n\n${formatForwardHeader(message).join("\n")}\n\n${message.text}`;
 
 /** The HTML of a forwarded message: empty lines to write in, the header block, and the sanitised body. */
-export function forwardedHtml(message: ForwardedMessage, budget: Budget = createBudget()): string {
+export function forwardedHtml(message: ForwardedMessage, budget: Budget = createHtmlBudget()): string {
   const [title = "", ...fields] = formatForwardHeader(message).map((line) => htmlOfText(line));
   const body = message.html === undefined ? htmlOfText(message.text) : sanitizeHtml(message.html, budget, "recipient");
   return `<div><br></div><div><br></div><div>${title}${fields.join("")}</div><br><div>${body}</div>`;

@@ -2,18 +2,19 @@
  * Conditions of `@supports` and `@container` (CSS Conditional 3 §2, CSS Conditional 5 §5), as far as they can be told without a
  * browser. Linear time but for the depth of brackets, which is bounded.
  */
-import { declarationsIn, tokenizeCss } from "./css.ts";
+import { parseCssDeclarations, tokenizeCss } from "./css.ts";
 import type { Budget } from "./markup.ts";
 import { readSelectors } from "./selector.ts";
-import { served } from "./style.ts";
+import { sanitizeDeclaration } from "./style.ts";
 
 /** True, false, or undefined if it cannot be told. */
 export type Truth = boolean | undefined;
 
-export const not = (truth: Truth): Truth => (truth === undefined ? undefined : !truth);
-export const both = (one: Truth, other: Truth): Truth =>
+export const negateTruth = (truth: Truth): Truth => (truth === undefined ? undefined : !truth);
+export const areBothTrue = (one: Truth, other: Truth): Truth =>
   one === false || other === false ? false : one === undefined || other === undefined ? undefined : true;
-export const either = (one: Truth, other: Truth): Truth => not(both(not(one), not(other)));
+export const isEitherTrue = (one: Truth, other: Truth): Truth =>
+  negateTruth(areBothTrue(negateTruth(one), negateTruth(other)));
 
 const MAX_DEPTH = 10;
 /** Limit on the length of a condition, in characters. */
@@ -23,7 +24,7 @@ export const LONGEST_CONDITION = 500;
 export type Test = (feature: string, call: string) => Truth;
 
 /** The truth of a condition. */
-export function isMet(condition: string, test: Test, call = "", depth = 0): Truth {
+export function evaluateCssCondition(condition: string, test: Test, call = "", depth = 0): Truth {
   if (depth > MAX_DEPTH || condition.length > LONGEST_CONDITION) return undefined;
   const units = splitConditionUnits(condition);
   if (units === undefined) return test(condition, call);
@@ -39,9 +40,9 @@ export function isMet(condition: string, test: Test, call = "", depth = 0): Trut
       continue;
     }
     if (!isNext) return undefined;
-    const one = isMet(inner, test, word === "" ? call : word, depth + 1);
-    const value = isNegated ? not(one) : one;
-    truth = joint === "" ? value : joint === "and" ? both(truth, value) : either(truth, value);
+    const one = evaluateCssCondition(inner, test, word === "" ? call : word, depth + 1);
+    const value = isNegated ? negateTruth(one) : one;
+    truth = joint === "" ? value : joint === "and" ? areBothTrue(truth, value) : isEitherTrue(truth, value);
     [isNext, isNegated] = [false, false];
   }
   return isNext ? undefined : truth;
@@ -79,14 +80,14 @@ const OTHERS =
   /^(?:--.*|(?:-webkit-)?(?:animation|transition|appearance|backdrop-filter|user-select|mask|border-image|columns?|perspective|hyphens)(?:-[a-z-]+)?|grid(?:-[a-z-]+)?|position|inset|top|right|bottom|left|z-index|transform(?:-[a-z]+)?|translate|scale|rotate|content|cursor|pointer-events|will-change|contain|aspect-ratio|mix-blend-mode|isolation|object-position|order|place-[a-z]+|scroll-[a-z-]+|accent-color|text-wrap|initial-letter|shape-outside|writing-mode|background-attachment|background-blend-mode|list-style-image|font-variation-settings|font-feature-settings|counter-[a-z]+|quotes|resize|tab-size|all)$/;
 
 /** True if browsers support what an `@supports` asks for, or it cannot be told. @throws OverBudget */
-export const isSupported = (condition: string, budget: Budget): boolean =>
-  isMet(condition, (feature, call) => {
+export const isCssFeatureSupported = (condition: string, budget: Budget): boolean =>
+  evaluateCssCondition(condition, (feature, call) => {
     budget.spend(100 + 50 * feature.length);
     if (call === "selector") return readSelectors(tokenizeCss(feature, budget), budget) !== undefined;
     if (call !== "") return undefined;
-    const [declaration, ...more] = declarationsIn(tokenizeCss(feature, budget));
+    const [declaration, ...more] = parseCssDeclarations(tokenizeCss(feature, budget));
     if (declaration === undefined || more.length > 0) return false;
     const { property, value } = declaration;
-    if (served(property, value).length > 0) return true;
+    if (sanitizeDeclaration(property, value).length > 0) return true;
     return OTHERS.test(property);
   }) ?? true;

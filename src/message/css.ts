@@ -72,7 +72,7 @@ export function unescapeCss(text: string): string {
 }
 
 /** The name of a name, call, at-rule or hash without its mark, unescaped. */
-export function nameIn({ kind, text }: Token): string {
+export function readCssTokenName({ kind, text }: Token): string {
   const bare = kind === "call" ? text.slice(0, -1) : kind === "at" || kind === "hash" ? text.slice(1) : text;
   return unescapeCss(bare);
 }
@@ -122,7 +122,7 @@ function readDeclaration(tokens: readonly Token[]): Written | undefined {
   let value = trimmed(tokens, colon + 1, tokens.length);
   const last = value.at(-1);
   let isImportant = false;
-  if (last?.kind === "name" && nameIn(last).toLowerCase() === "important") {
+  if (last?.kind === "name" && readCssTokenName(last).toLowerCase() === "important") {
     const before = trimmed(value, 0, value.length - 1);
     if (isMark(before.at(-1), "!")) {
       value = trimmed(before, 0, before.length - 1);
@@ -130,7 +130,7 @@ function readDeclaration(tokens: readonly Token[]): Written | undefined {
     }
   }
   if (value.length === 0) return undefined;
-  const property = nameIn(name);
+  const property = readCssTokenName(name);
   return { property: property.startsWith("--") ? property : property.toLowerCase(), value, isImportant };
 }
 
@@ -147,11 +147,11 @@ const MAX_AROUND = 20;
 const NO_NAMES: ReadonlySet<string> = new Set();
 
 /** The rules of a sheet. Of at-rules with blocks, those that `enters`. @throws OverBudget */
-export const rulesIn = (tokens: readonly Token[], enters: ReadonlySet<string>): Item[] =>
+export const parseCssRules = (tokens: readonly Token[], enters: ReadonlySet<string>): Item[] =>
   itemsAt(tokens, { at: 0 }, enters, 0, { isStyle: false, hasDeclarations: false });
 
 /** The declarations of a style attribute, in order; what browsers take for none, and rules inside, are left out. */
-export const declarationsIn = (tokens: readonly Token[]): Written[] =>
+export const parseCssDeclarations = (tokens: readonly Token[]): Written[] =>
   itemsAt(tokens, { at: 0 }, NO_NAMES, 0, { isStyle: true, hasDeclarations: true }).flatMap((item) =>
     item.kind === "declarations" ? item.declarations : [],
   );
@@ -193,7 +193,7 @@ function itemsAt(
     }
     at = Math.min(at, tokens.length);
     cursor.at = at;
-    const name = isAt ? nameIn(first).toLowerCase() : "";
+    const name = isAt ? readCssTokenName(first).toLowerCase() : "";
     if (!isMark(tokens[at], "{")) {
       if (isAt) items.push({ kind: "at", name, prelude: trimmed(tokens, start + 1, at), items: undefined });
       const declaration = hasDeclarations ? readDeclaration(trimmed(tokens, start, at)) : undefined;

@@ -3,8 +3,8 @@
  * pose as another. A name of a host in words is a URL, a name that begins with www., or one that stands alone: the words of a
  * sentence are none, and so a newsletter that counts clicks deceives nobody.
  */
-import { type Budget, createBudget, readMarkup } from "./markup.ts";
-import { isHostName, mayPose, readHost, registrableDomain } from "./organization.ts";
+import { type Budget, createHtmlBudget, readMarkup } from "./markup.ts";
+import { isHostName, mayBeLookalikeHost, readHost, registrableDomain } from "./organization.ts";
 import { visibleHtml } from "./visible.ts";
 
 /** Names of hosts in A-labels. `said` is absent for one that may pose as another, whatever its words. */
@@ -24,7 +24,7 @@ const CHECKERS =
   /(?:^|\.)(?:safelinks\.protection\.outlook\.com|urldefense\.com|urldefense\.proofpoint\.com|linkprotect\.cudasvc\.com)$/;
 
 /** `html`: as received. Never throws: HTML that cannot be read is shown as text, without links. */
-export function deceptiveLinks(html: string, budget: Budget = createBudget()): DeceptiveLink[] {
+export function deceptiveLinks(html: string, budget: Budget = createHtmlBudget()): DeceptiveLink[] {
   const found = new Map<string, DeceptiveLink>();
   let link: { url: string; words: string } | undefined;
   const end = () => {
@@ -57,7 +57,7 @@ export function deceptiveLinks(html: string, budget: Budget = createBudget()): D
 function judge(url: string, words: string): DeceptiveLink | undefined {
   const target = /^https?:/i.test(url) && URL.canParse(url) ? readHost(new URL(url).hostname) : undefined;
   if (target === undefined) return undefined;
-  if (mayPose(target)) return { leadsTo: target };
+  if (mayBeLookalikeHost(target)) return { leadsTo: target };
   if (CHECKERS.test(target)) return undefined;
   const said = hostsNamed(words).find((host) => registrableDomain(host) !== registrableDomain(target));
   return said === undefined ? undefined : { said, leadsTo: target };

@@ -3,7 +3,7 @@
  * so colours, lengths and shorthands are checked.
  */
 import { parseColor } from "./color.ts";
-import { declarationsIn, formatCssTokens, tokenizeCss, unescapeCss, type Written } from "./css.ts";
+import { formatCssTokens, parseCssDeclarations, tokenizeCss, unescapeCss, type Written } from "./css.ts";
 import { PLACES } from "./ground.ts";
 import type { Budget } from "./markup.ts";
 import { PIXELS } from "./style.ts";
@@ -74,12 +74,12 @@ const ALIASES = new Map([
   ["line-clamp", "-webkit-line-clamp"],
 ]);
 
-export const isRead = (property: string): boolean =>
+export const canPropertyHideText = (property: string): boolean =>
   READ.has(ALIASES.get(property) ?? property) || BOTH_SIDES.has(property) || property.startsWith("--");
 
-export const isCustom = (property: string): boolean => property.startsWith("--");
+export const isCustomProperty = (property: string): boolean => property.startsWith("--");
 /** True if a value uses custom properties, so that it has to be read again with their values. */
-export const isVariable = (value: string): boolean => /\bvar\(/i.test(value);
+export const usesCustomProperties = (value: string): boolean => /\bvar\(/i.test(value);
 
 const SMALL_NUMBER = /(?<![\w.#-])[\d.]{1,20}e-\d{1,3}/g;
 const CALC_OF_ONE = /(?<![\w-])calc\( ?([+-]?[\d.]{1,20}[a-z%]{0,4}) ?\)/g;
@@ -96,7 +96,7 @@ const FONT = new RegExp(
 
 /** The declarations that a valid one stands for; none for one that browsers ignore. `value`: lower case, spaces folded. */
 export function expandToLonghands(property: string, value: string): [property: string, value: string][] {
-  if (isCustom(property)) return [[property, value]];
+  if (isCustomProperty(property)) return [[property, value]];
   if (GLOBAL.test(value)) return longhandNames(property).map((name) => [name, value]);
   // Longer than what the app keeps, and not worth a search.
   if (value.length > MAX_VALUE) {
@@ -180,26 +180,28 @@ const colorIn = (value: string): string =>
 
 /** The declarations of a style attribute that can hide text, in order. @throws OverBudget */
 export const readDeclarations = (css: string, budget: Budget): Declaration[] =>
-  longhandsIn(asText(declarationsIn(tokenizeCss(css, budget)), budget), budget);
+  longhandsIn(toTextDeclarations(parseCssDeclarations(tokenizeCss(css, budget)), budget), budget);
 
-export function* asText(written: readonly Written[], budget: Budget): Generator<Declaration> {
+export function* toTextDeclarations(written: readonly Written[], budget: Budget): Generator<Declaration> {
   for (const { property, value, isImportant } of written) {
-    if (!isRead(property)) continue;
+    if (!canPropertyHideText(property)) continue;
     budget.spend(10 * value.length);
     yield { property, value: unescapeCss(formatCssTokens(value)), isImportant };
   }
 }
 
-export const folded = (value: string): string => value.toLowerCase().replace(/\s+/g, " ").trim();
+export const normalizeCssValue = (value: string): string => value.toLowerCase().replace(/\s+/g, " ").trim();
 
 export function longhandsIn(given: Iterable<Declaration>, budget: Budget): Declaration[] {
   const declarations = new Map<string, Declaration>();
   for (const { property: named, value: text, isImportant } of given) {
-    if (!isRead(named)) continue;
+    if (!canPropertyHideText(named)) continue;
     budget.spend(400 + 10 * text.length);
     const own = ALIASES.get(named) ?? named;
     const longhands: [string, string][] =
-      isCustom(own) || isVariable(text) ? [[own, text]] : expandToLonghands(own, folded(text));
+      isCustomProperty(own) || usesCustomProperties(text)
+        ? [[own, text]]
+        : expandToLonghands(own, normalizeCssValue(text));
     for (const [property, value] of longhands) {
       // The last one counts, and an important one is kept beside it.
       declarations.delete(`${property} ${isImportant}`);

@@ -6,12 +6,12 @@ import libmime from "libmime";
 import {
   cleanText,
   decodeCharset,
-  decodeDoubtful,
-  decodeOctets,
+  decodeMislabelledText,
+  decodeUnlabelledText,
   type Guess,
   guessWindows1252,
-  isEightBit,
-  isWide,
+  isEightBitCharset,
+  isWideCharset,
 } from "./charset.ts";
 import { findHeader } from "./headers.ts";
 import { type Part, parseHeaderValue } from "./structure.ts";
@@ -19,7 +19,7 @@ import { trimLineBreaks } from "./text.ts";
 
 /** True for charsets that are often a wrong label, which charset.ts recognises. */
 const isOftenWrong = (charset: string): boolean =>
-  /^\s*(?:(?:unicode-1-1-)?utf-7|iso-2022-jp\S*)\s*$/i.test(charset) || isWide(charset);
+  /^\s*(?:(?:unicode-1-1-)?utf-7|iso-2022-jp\S*)\s*$/i.test(charset) || isWideCharset(charset);
 
 /**
  * The characters of a text part. Line breaks are \n, with none at the end. `guess`: the charset of octets that the
@@ -32,7 +32,7 @@ export async function decodeText(buffer: Buffer, part: Part, guess: Guess = gues
   let text = decodeCharset(octets, charset);
   if (text === undefined || (text.includes("\ufffd") && !mayBeWrong)) {
     const inside = part.type === "text/html" ? charsetInHtml(octets) : undefined;
-    text = await decodeDoubtful(octets, text, inside === undefined ? guess : () => Promise.resolve(inside));
+    text = await decodeMislabelledText(octets, text, inside === undefined ? guess : () => Promise.resolve(inside));
   }
   return trimLineBreaks(cleanText(text).replace(/\r\n?/g, "\n"));
 }
@@ -44,7 +44,7 @@ const HTML_HEAD = 4_096;
 function charsetInHtml(octets: Buffer): string | undefined {
   const head = octets.toString("latin1", 0, HTML_HEAD);
   const name = /<meta\s[^<>]{0,500}?\bcharset\s{0,9}=\s{0,9}["']?\s{0,9}([\w.:-]{1,40})/i.exec(head)?.[1] ?? "";
-  return isEightBit(name) ? name : undefined;
+  return isEightBitCharset(name) ? name : undefined;
 }
 
 /** The octets of a text with the lines of each paragraph joined, if they are flowed (RFC 3676 §4). */
@@ -136,21 +136,21 @@ function hexOctetValue(octet = 0): number {
 }
 
 /** The decoded octets of an attachment, and its file name. */
-export function decodeFile(buffer: Buffer, part: Part): { content: Uint8Array; filename: string } {
+export function decodeAttachedFile(buffer: Buffer, part: Part): { content: Uint8Array; filename: string } {
   const octets = decodePartOctets(buffer, part);
   const content = new Uint8Array(octets.buffer, octets.byteOffset, octets.byteLength);
   return { content, filename: partFileName(part) };
 }
 
 /** The media type that the name of a file tells; `application/octet-stream` for an unknown one. */
-export const typeOfName = (name: string): string =>
+export const mediaTypeFromFilename = (name: string): string =>
   String(libmime.detectMimeType(name.slice(-20)) || "application/octet-stream");
 
 /** A media type that is in common use, else `application/octet-stream`: no words of whoever wrote `type`. */
-export const commonType = (type: string): string => typeOfName(`.${libmime.detectExtension(type)}`);
+export const commonType = (type: string): string => mediaTypeFromFilename(`.${libmime.detectExtension(type)}`);
 
 /** A file name for a message with this subject, as `Lunch.eml`; "" if nothing of the subject can be in one. */
-export function messageName(subject: string): string {
+export function messageFilename(subject: string): string {
   const name = subject
     .slice(0, 200)
     .toWellFormed()
@@ -182,7 +182,7 @@ function fileNameIn(parameters: ReadonlyMap<string, string>, name: string): stri
     isEncoded ? decodePercent(value) : Buffer.from(value),
   );
   const joined = Buffer.concat(octets);
-  return decodeCharset(joined, charset) ?? decodeOctets(joined);
+  return decodeCharset(joined, charset) ?? decodeUnlabelledText(joined);
 }
 
 const decodePercent = (value: string): Buffer =>

@@ -5,8 +5,8 @@
  * The wrapped content is appended to the bytes of the message, and its parts have their offsets there. The tree that is given
  * stays as it is. The depth, the number of forms and that of parts are bounded.
  */
-import { decodeCharset, decodeOctets } from "./charset.ts";
-import { decodePartOctets, partFileName, typeOfName } from "./decode.ts";
+import { decodeCharset, decodeUnlabelledText } from "./charset.ts";
+import { decodePartOctets, mediaTypeFromFilename, partFileName } from "./decode.ts";
 import { findHeader } from "./headers.ts";
 import { stripTags } from "./layout.ts";
 import { readCms } from "./smime.ts";
@@ -34,7 +34,7 @@ const MOST_RATIO = 4;
 const LEAST_OCTETS = 1024 * 1024;
 
 /** Puts the contents of all forms in their place. `inner`: the messages among them. The same message if it has no form. */
-export function openForms(message: Message): Message & { inner: Message[] } {
+export function unwrapEmbeddedContent(message: Message): Message & { inner: Message[] } {
   const pieces = [message.buffer];
   const inner: Message[] = [];
   let length = message.buffer.length;
@@ -195,7 +195,7 @@ function wordsIn({ buffer, root }: Message): ReadonlySet<string> {
   const words = texts.flatMap((part) => {
     const octets = decodePartOctets(buffer, { ...part, end: Math.min(part.end, part.start + LONGEST_COMPARED) });
     const charset = part.contentType.parameters.get("charset") ?? "";
-    return splitTextWords(decodeCharset(octets, charset) ?? decodeOctets(octets));
+    return splitTextWords(decodeCharset(octets, charset) ?? decodeUnlabelledText(octets));
   });
   const said = new Set(words);
   wordsSaid.set(root, said);
@@ -243,7 +243,7 @@ function openText({ buffer }: Message, part: Part): Form | undefined {
     contents.push(content);
     const start = length;
     length += content.length;
-    if ("content" in piece) return makeLeafPart(typeOfName(piece.name), start, length, piece.name);
+    if ("content" in piece) return makeLeafPart(mediaTypeFromFilename(piece.name), start, length, piece.name);
     return { ...makeLeafPart(part.type, start, length), contentType: part.contentType };
   });
   const root = { ...makeLeafPart("multipart/mixed", 0, 0), children };

@@ -11,8 +11,8 @@
  * Invariant: a request leaves the browser only for an image of ours, or for a link that the reader followed.
  */
 import { BLOCKED_ATTRIBUTE, SOURCE_ATTRIBUTE } from "../base/frames.ts";
-import { extractNewText, findHistory } from "./quoted-history.ts";
-import { isForward } from "./subject.ts";
+import { extractNewText, findQuotedHistory } from "./quoted-history.ts";
+import { isForwardSubject } from "./subject.ts";
 import { htmlOfText } from "./text.ts";
 
 export interface FramedMessage {
@@ -35,7 +35,7 @@ interface ImageUrls {
 export const attachmentPreviewUrl = (attachmentId: string): string => `/app/attachments/${attachmentId}/preview`;
 
 /** The whole document of a message. */
-export function frameDocument(message: FramedMessage, images: ImageUrls): string {
+export function renderMessageDocument(message: FramedMessage, images: ImageUrls): string {
   const { html, scheme } = inScheme(message.html ?? "");
   const body = html === "" ? bodyOfText(message) : bodyOfHtml(html, message, images);
   return formatFrameDocument(scheme, "", `<main>${body}</main>`);
@@ -120,7 +120,7 @@ const OPENING = "<details><summary>Quoted text</summary>";
 const CLOSING = "</details>";
 
 function bodyOfHtml(html: string, { subject, attachments, links = true }: FramedMessage, images: ImageUrls): string {
-  const history = isForward(subject) ? undefined : findHistory(html);
+  const history = isForwardSubject(subject) ? undefined : findQuotedHistory(html);
   const attached = attachedTo(attachments);
   const { attachment, remote } = images;
   let left = MOST_REMOTE;
@@ -150,7 +150,7 @@ function rewriteImage(
   attached: ReadonlyMap<string, string>,
   { attachment, remote }: ImageUrls,
 ): void {
-  const src = readValue(element.getAttribute("src") ?? "");
+  const src = unescapeHtmlAttribute(element.getAttribute("src") ?? "");
   if (/^data:/i.test(src)) return;
   const id = /^cid:/i.test(src) ? (attached.get(src.slice(4)) ?? attached.get(decode(src.slice(4)))) : undefined;
   const isRemote = /^https?:/i.test(src);
@@ -180,7 +180,7 @@ function decode(contentId: string): string {
 }
 
 /** The value of an attribute as the sanitiser wrote it. */
-export const readValue = (value: string): string =>
+export const unescapeHtmlAttribute = (value: string): string =>
   value.replaceAll("&quot;", '"').replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
 
 function bodyOfText({ text: whole, subject, links = true }: FramedMessage): string {

@@ -58,7 +58,7 @@ function splitAtCommas(text: string): string[] {
 }
 
 /** True if a mask, the value of `mask` or `mask-image`, may leave nothing to see. An image of it is not loaded. */
-export function isMasked(mask: string): boolean {
+export function mayCssMaskHideAll(mask: string): boolean {
   const alphas: number[] = [];
   let isKnown = true;
   const rest = mask.replace(GRADIENT, (_, gradient: string) => {
@@ -85,7 +85,7 @@ function parseGradientColors(gradient: string): Color[] | undefined {
  * `background-image` or `background`. `places`: its values of PLACES. `filter`: what happens
  * to its colours. Undefined if it cannot be determined.
  */
-export function groundInside(
+export function computeBackground(
   outer: Ground | undefined,
   color: string | undefined,
   image: string | undefined,
@@ -125,7 +125,11 @@ function colored(outer: Ground | undefined, value: string | undefined, filter: F
 const ALIKE = 24;
 
 /** True if text of this colour is not told from its ground somewhere. Alpha and opacity make a difference smaller in proportion. */
-export function isAlike([red, green, blue, alpha]: Color, [least, most]: Ground, opacity: number): boolean {
+export function isTextColorIndistinct(
+  [red, green, blue, alpha]: Color,
+  [least, most]: Ground,
+  opacity: number,
+): boolean {
   const difference = (value: number, index: 0 | 1 | 2) => Math.max(least[index] - value, value - most[index]);
   return Math.max(difference(red, 0), difference(green, 1), difference(blue, 2)) * alpha * opacity <= ALIKE;
 }

@@ -5,7 +5,7 @@
  * Never throws: a line that is not a field is skipped, and text that follows the fields without the blank line is the
  * body. Linear in the bytes read.
  */
-import { decodeCertain, decodeCharset, decodeOctets } from "./charset.ts";
+import { decodeCharset, decodeUnlabelledText, decodeUtf8OrIso2022Jp } from "./charset.ts";
 
 /** A header field; `value` is unfolded, trimmed and free of control characters (RFC 5322 §2.2.3). */
 export interface HeaderField {
@@ -189,12 +189,14 @@ function readHeaderField(bytes: Buffer, start: number, end: number): HeaderField
   const colon = bytes.indexOf(COLON, start);
   const name = bytes.toString("latin1", start, colon).trimEnd();
   const octets = bytes.subarray(colon + 1, end);
-  const text = decodeCertain(octets);
-  return text === undefined ? { name, value: unfold(decodeOctets(octets)), octets } : { name, value: unfold(text) };
+  const text = decodeUtf8OrIso2022Jp(octets);
+  return text === undefined
+    ? { name, value: unfoldHeaderValue(decodeUnlabelledText(octets)), octets }
+    : { name, value: unfoldHeaderValue(text) };
 }
 
 /** RFC 5322 §2.2.3: removes the line breaks and keeps the white space after them. */
-export function unfold(value: string): string {
+export function unfoldHeaderValue(value: string): string {
   return (
     value
       .replace(/\r?\n/g, "")
@@ -221,7 +223,7 @@ export const withoutNul = (bytes: Uint8Array): Uint8Array =>
  * The bytes whose signatures count, of a message that is filed as `filed`: those that came, unless NUL in its header may
  * hide a field from the verifier that readers then see.
  */
-export function signedBytes(bytes: Uint8Array, filed: Uint8Array): Uint8Array {
+export function chooseBytesToVerify(bytes: Uint8Array, filed: Uint8Array): Uint8Array {
   if (filed === bytes) return bytes;
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return buffer.indexOf(0) < endOfHeader(buffer) ? filed : bytes;
@@ -300,7 +302,7 @@ export function decodeWords(text: string): string {
 
 function textOfWords(words: readonly Word[]): string {
   const charset = words[0]?.charset ?? "";
-  const decode = (octets: Uint8Array) => decodeCharset(octets, charset) ?? decodeOctets(octets);
+  const decode = (octets: Uint8Array) => decodeCharset(octets, charset) ?? decodeUnlabelledText(octets);
   const runs: Uint8Array[][] = [];
   let isOpen = false;
   for (const { octets } of words) {

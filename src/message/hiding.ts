@@ -5,7 +5,7 @@
 
 import { parseColorFilter } from "./colour-filter.ts";
 import { type Declarations, GLOBAL, pixels, SIDES } from "./declarations.ts";
-import { isMasked } from "./ground.ts";
+import { mayCssMaskHideAll } from "./ground.ts";
 
 /** Smallest readable type, in pixels. */
 export const SMALLEST_TYPE = 2;
@@ -21,10 +21,10 @@ export const MOVING = ["transform", "translate", "scale", "rotate"];
 
 /** Properties that, with `position`, put an element out of sight. */
 export const PLACING = [...SIDES, "clip"];
-export const isOut = (property: string, value: string | undefined): boolean =>
+export const isPlacedOutOfSight = (property: string, value: string | undefined): boolean =>
   property === "clip" ? isCutOff(value) : isFar(value);
 
-export const isBelow = (style: Declarations): boolean => /^-[1-9]/.test(style.get("z-index") ?? "");
+export const hasNegativeZIndex = (style: Declarations): boolean => /^-[1-9]/.test(style.get("z-index") ?? "");
 
 function isFar(value: string | undefined): boolean {
   const place = pixels(value) ?? 0;
@@ -40,7 +40,7 @@ export interface Standing {
 }
 
 /** Sizes of what is inside of these do not hide it: they grow. */
-export const isOfTable = (style: Declarations): boolean => /^table(?!-caption)/.test(style.get("display") ?? "");
+export const hasTableDisplay = (style: Declarations): boolean => /^table(?!-caption)/.test(style.get("display") ?? "");
 
 /** True if everything inside the element is invisible, whatever its descendants declare. */
 export function hidesAll(style: Declarations, { isInline = false }: Standing = {}): boolean {
@@ -60,13 +60,13 @@ export function hidesAll(style: Declarations, { isInline = false }: Standing = {
     isClipped(style) ||
     (!isInline &&
       (is("content-visibility", /^hidden$/) ||
-        (isCut(style) &&
-          !isOfTable(style) &&
+        (clipsOverflow(style) &&
+          !hasTableDisplay(style) &&
           Math.min(visibleExtent(style, "height"), visibleExtent(style, "width")) <= 1) ||
         (size("text-indent") ?? 0) <= -OFF_SCREEN / 2 ||
         // All of its one line lies behind its end.
-        (isCut(style) && is("text-indent", /^\d{3,}(?:\.\d*)?%$/) && is("white-space", /^(?:nowrap|pre)$/)) ||
-        MOVING.some((property) => isMoved(property, style.get(property)))))
+        (clipsOverflow(style) && is("text-indent", /^\d{3,}(?:\.\d*)?%$/) && is("white-space", /^(?:nowrap|pre)$/)) ||
+        MOVING.some((property) => isTransformedOutOfSight(property, style.get(property)))))
   );
 }
 
@@ -88,7 +88,7 @@ function isMaskedOut(style: Declarations): boolean {
   const isPlain = ["mask-composite", "mask-mode"].every((property) =>
     /^(?:add|source-over|match-source|alpha)?$/.test(givenStyleValue(style, property)),
   );
-  return !isPlain || isMasked(mask);
+  return !isPlain || mayCssMaskHideAll(mask);
 }
 
 /** The height or width in which something of a box is seen; infinity where it grows. */
@@ -106,7 +106,7 @@ export function visibleExtent(style: Declarations, side: "height" | "width"): nu
 const TURNS: Readonly<Record<string, number>> = { deg: 360, grad: 400, rad: 2 * Math.PI, turn: 1 };
 
 /** True if a `transform`, `translate`, `scale` or `rotate` makes its element flat, or moves it out of sight. */
-export function isMoved(property: string, value = ""): boolean {
+export function isTransformedOutOfSight(property: string, value = ""): boolean {
   const calls =
     property === "transform"
       ? [...value.matchAll(/([a-z\d]+)\(([^)]{0,200})\)/g)].map(([, name = "", text = ""]) => ({
@@ -128,7 +128,7 @@ export function isMoved(property: string, value = ""): boolean {
   });
 }
 
-export const isCut = (style: Declarations): boolean =>
+export const clipsOverflow = (style: Declarations): boolean =>
   /paint|content|strict/.test(style.get("contain") ?? "") ||
   ["overflow", "overflow-x", "overflow-y"].some((property) =>
     /hidden|clip|scroll|auto/.test(style.get(property) ?? ""),
@@ -141,10 +141,10 @@ const isStruckOut = (decoration: string): boolean =>
 function isOffScreen(style: Declarations): boolean {
   if (SIDES.some((side) => (pixels(style.get(`margin-${side}`)) ?? 0) <= -OFF_SCREEN)) return true;
   // What sticks stays in its box.
-  return isPlaced(style) && style.get("position") !== "sticky" && SIDES.some((side) => isFar(style.get(side)));
+  return isCssPositioned(style) && style.get("position") !== "sticky" && SIDES.some((side) => isFar(style.get(side)));
 }
 
-export const isPlaced = (style: Declarations): boolean =>
+export const isCssPositioned = (style: Declarations): boolean =>
   /^(?:absolute|fixed|relative|sticky)$/.test(style.get("position") ?? "");
 /** Out of the flow. */
 const isTakenOut = (style: Declarations): boolean => /^(?:absolute|fixed)$/.test(style.get("position") ?? "");

@@ -323,11 +323,15 @@ export function findMessageSection(
   if (!message) return undefined;
   if (text === "TEXT") return message.bytes.subarray(message.root.header.bodyStart);
   const header = readHeaderText(message.bytes, message.root);
-  return text === "HEADER" ? Buffer.from(header, "latin1") : fieldsIn(header, text, fields);
+  return text === "HEADER" ? Buffer.from(header, "latin1") : selectHeaderFields(header, text, fields);
 }
 
 /** The fields of a header with these names, or all but those, and an empty line. */
-export function fieldsIn(header: string, of: "HEADER.FIELDS" | "HEADER.FIELDS.NOT", names: readonly string[]): Buffer {
+export function selectHeaderFields(
+  header: string,
+  of: "HEADER.FIELDS" | "HEADER.FIELDS.NOT",
+  names: readonly string[],
+): Buffer {
   const asked = new Set(names.map((name) => name.toLowerCase()));
   const wanted = splitHeaderText(header).filter(
     (field) => field.trim() !== "" && asked.has(headerFieldName(field)) === (of === "HEADER.FIELDS"),

@@ -5,14 +5,14 @@
 import { BLACK, type Color, parseColor } from "./color.ts";
 import { type Filter, parseColorFilter } from "./colour-filter.ts";
 import { type Declarations, INHERITED, NUMBER, pixels } from "./declarations.ts";
-import { type Ground, groundInside, isAlike, PLACES, WHITE_GROUND } from "./ground.ts";
+import { computeBackground, type Ground, isTextColorIndistinct, PLACES, WHITE_GROUND } from "./ground.ts";
 import {
+  clipsOverflow,
   FAR_OFF_SCREEN,
   givenStyleValue,
-  isBelow,
-  isCut,
-  isOfTable,
-  isPlaced,
+  hasNegativeZIndex,
+  hasTableDisplay,
+  isCssPositioned,
   MOVING,
   NOTHING,
   readOpacity,
@@ -110,7 +110,11 @@ const CHARACTER = 0.35;
 const LINE = 800;
 
 /** The ink inside an element with these declarations. */
-export function inkInside(outer: Ink, style: Declarations, { isInline = false, isPage = false }: Standing = {}): Ink {
+export function computeTextAppearance(
+  outer: Ink,
+  style: Declarations,
+  { isInline = false, isPage = false }: Standing = {},
+): Ink {
   if (style.size === 0) return outer;
   const hasBox = style.get("display") !== "contents";
   const length = (property: string) => pixels(style.get(property)) ?? 0;
@@ -191,7 +195,7 @@ const isPicture = (style: Declarations): boolean =>
   [...MOVING, "filter", "mask-image", "clip-path"].some((property) => givenStyleValue(style, property) !== "") ||
   style.get("isolation") === "isolate" ||
   /^(?:fixed|sticky)$/.test(style.get("position") ?? "") ||
-  (isPlaced(style) && /^[+-]?\d/.test(style.get("z-index") ?? "")) ||
+  (isCssPositioned(style) && /^[+-]?\d/.test(style.get("z-index") ?? "")) ||
   !/^(?:normal)?$/.test(givenStyleValue(style, "mix-blend-mode")) ||
   /transform|opacity|filter/.test(style.get("will-change") ?? "") ||
   /paint|layout|strict|content/.test(style.get("contain") ?? "") ||
@@ -205,7 +209,7 @@ function computeGround(
 ): Pick<Ink, "ground" | "paint" | "isGrounded"> {
   const color = style.get("background-color");
   const image = style.get("background-image");
-  const inside = groundInside(
+  const inside = computeBackground(
     outer.ground,
     color,
     image,
@@ -220,21 +224,21 @@ function computeGround(
 }
 
 /** True if an element lies behind a ground that is around it. `outer`: the ink there. */
-export const isBehind = (style: Declarations, outer: Ink): boolean =>
-  outer.isGrounded && isPlaced(style) && isBelow(style);
+export const isBehindBackground = (style: Declarations, outer: Ink): boolean =>
+  outer.isGrounded && isCssPositioned(style) && hasNegativeZIndex(style);
 
 /** True if text in this ink is readable. */
-export function isReadable(ink: Ink): boolean {
+export function isTextReadable(ink: Ink): boolean {
   const { fontSize, visible, color, fill, marks, ground, paint, filter, opacity, left, indent } = ink;
   if (!visible || fontSize < SMALLEST_TYPE || left + indent >= FAR_OFF_SCREEN || ground === undefined) return false;
-  const isSeen = (one: Color): boolean => !isAlike(filter(one), ground, opacity);
+  const isSeen = (one: Color): boolean => !isTextColorIndistinct(filter(one), ground, opacity);
   const letters = fill === "color" ? color : fill;
   if ((letters !== undefined && isSeen(letters)) || marks.some(isSeen)) return true;
   return (
     paint !== undefined &&
     letters !== undefined &&
     letters[3] < 0.5 &&
-    paint.some((one) => !isAlike(one, ground, opacity))
+    paint.some((one) => !isTextColorIndistinct(one, ground, opacity))
   );
 }
 
@@ -242,7 +246,7 @@ export function isReadable(ink: Ink): boolean {
  * True if the text is not cut off by the boxes that it is in, as far as can be told without laying it out. Takes its room.
  * `line`: of the layout. @throws OverBudget
  */
-export function takeRoom(ink: Ink, text: string, line: number, budget: Budget): boolean {
+export function placeTextInBoxes(ink: Ink, text: string, line: number, budget: Budget): boolean {
   if (ink.clip === undefined) return true;
   budget.spend(500 * (ink.clip.depth + 1) + text.length);
   const length = CHARACTER * ink.fontSize * text.replace(/[ \t\r\n\f]+/g, " ").length;
@@ -302,7 +306,7 @@ const EMPTY = { line: 0, down: 0, along: 0, lastLine: 0, wrapped: 0, rows: 0, la
 
 /** A box with a height or width beyond which nothing is shown, or with so many lines. Those of tables grow. */
 function computeClip(style: Declarations, left: number, top: number, outer: Clip | undefined): Clip | undefined {
-  if (!isCut(style) || isOfTable(style)) return undefined;
+  if (!clipsOverflow(style) || hasTableDisplay(style)) return undefined;
   const limitedExtent = (side: "height" | "width") =>
     [style.get(side), style.get(`max-${side}`)].every((value) => value?.endsWith("%") || pixels(value) === undefined)
       ? Number.POSITIVE_INFINITY

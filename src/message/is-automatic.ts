@@ -15,7 +15,7 @@ export const isAutomaticReply = (headers: Headers): boolean =>
   has(headers, "auto-submitted", /^auto-(?:replied|notified)\b/i);
 
 /** A program sent the message (RFC 3834 §5). */
-export const isOfProgram = (headers: Headers): boolean => has(headers, "auto-submitted", /^(?!no\b)./i);
+export const isAutoSubmitted = (headers: Headers): boolean => has(headers, "auto-submitted", /^(?!no\b)./i);
 
 const OF_NOBODY =
   /^(?:owner-.*|.*-(?:owner|request|bounces?)|mailer-daemon|postmaster|listserv|majordomo|(?:.*[-_.])?(?:no|do-?not)[-_.]?reply(?:[-_.+].*)?)$/i;
@@ -25,7 +25,7 @@ export const mayBeAnswered = (headers: Headers, addresses: readonly string[]): b
   !(
     addresses.some((address) => OF_NOBODY.test(splitAddress(address).local)) ||
     headers.some(([name]) => /^list-/i.test(name)) ||
-    isOfProgram(headers) ||
+    isAutoSubmitted(headers) ||
     has(headers, "x-autoreply", /^(?!no\b)/i) ||
     has(headers, "x-autorespond", /^(?!no\b)/i) ||
     has(headers, "precedence", /^(?:bulk|list|junk|auto_reply)\b/i) ||

@@ -3,7 +3,7 @@
  * the items of lists, `text <https://…>` for links, the description of images. Linear, within the message's budget.
  */
 import { cleanText } from "./charset.ts";
-import { type Budget, createBudget, readMarkup } from "./markup.ts";
+import { type Budget, createHtmlBudget, readMarkup } from "./markup.ts";
 
 /** Elements without text for readers. */
 export const NO_TEXT: ReadonlySet<string> = new Set(
@@ -57,7 +57,7 @@ export interface Layout {
   finish(): string;
 }
 
-export function createLayout(budget: Budget): Layout {
+export function createTextLayout(budget: Budget): Layout {
   let written = "";
   /** The current line has text. */
   let isBegun = false;
@@ -225,9 +225,9 @@ function numeral(number: number, type: string | undefined): string {
 }
 
 /** Plain text of an HTML body, hidden text included. HTML beyond the budget is stripped of its tags, in linear time. */
-export function textOfHtml(html: string, budget: Budget = createBudget()): string {
+export function textOfHtml(html: string, budget: Budget = createHtmlBudget()): string {
   try {
-    const layout = createLayout(budget);
+    const layout = createTextLayout(budget);
     readMarkup(html, budget, { ...layout, pass() {} });
     return layout.finish();
   } catch {

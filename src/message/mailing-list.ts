@@ -40,7 +40,7 @@ const LONGEST_BODY = 2_000;
 const LONGEST_NAME = 300;
 
 /** `isSigned`: a signature covers both fields (RFC 8058 §4). Undefined for a message that names no way. */
-export function wayToLeave(
+export function chooseUnsubscribeWay(
   headers: readonly (readonly [name: string, value: string])[],
   isSigned: boolean,
 ): WayToLeave | undefined {

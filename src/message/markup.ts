@@ -28,7 +28,7 @@ export interface Budget {
   spend(steps: number): void;
 }
 
-export function createBudget(most = MOST_STEPS): Budget {
+export function createHtmlBudget(most = MOST_STEPS): Budget {
   let spent = 0;
   return {
     get spent() {
@@ -67,7 +67,7 @@ function countTags(html: string): number {
 }
 
 /** True if HTML is so large that only its text is used. */
-export const isTooLarge = (html: string): boolean => html.length > MAX_LENGTH || countTags(html) > MAX_TAGS;
+export const isHtmlTooLarge = (html: string): boolean => html.length > MAX_LENGTH || countTags(html) > MAX_TAGS;
 
 /** Characters that the parser reads between two payments. */
 const CHUNK = 32 * 1024;
@@ -120,8 +120,8 @@ export function readMarkup(html: string, budget: Budget, reader: Reader): void {
 const IGNORE: Reader = { open() {}, close() {}, text() {}, pass() {} };
 
 /** Pays for another parser's reading of the HTML. @throws OverBudget, also if it cannot be read in bounded time */
-export function payForReading(html: string, budget: Budget): void {
-  if (isTooLarge(html)) throw new OverBudget("HTML too large");
+export function payForHtmlParsing(html: string, budget: Budget): void {
+  if (isHtmlTooLarge(html)) throw new OverBudget("HTML too large");
   const steps = budget.read.get(html);
   if (steps === undefined) readMarkup(html, budget, IGNORE);
   budget.spend(2 * (steps ?? budget.read.get(html) ?? 0));

@@ -3,8 +3,15 @@
  * from what comes before an element. The message's budget pays for each comparison.
  */
 
-import { type Customs, NO_CUSTOMS, substituted } from "./cascade.ts";
-import { both, either, isMet, LONGEST_CONDITION, not, type Truth } from "./condition.ts";
+import { type Customs, NO_CUSTOMS, substituteCssVariables } from "./cascade.ts";
+import {
+  areBothTrue,
+  evaluateCssCondition,
+  isEitherTrue,
+  LONGEST_CONDITION,
+  negateTruth,
+  type Truth,
+} from "./condition.ts";
 import { type Declarations, pixels } from "./declarations.ts";
 import type { Budget } from "./markup.ts";
 import type { AttributeTest, Compound, Selector, Simple } from "./selector.ts";
@@ -50,7 +57,7 @@ export function listMatchKeys(selector: Selector): string[] {
  * How far an element is from the root of the scope in which a selector matches it; infinity outside of scopes. Undefined if it does
  * not. Where something about it cannot be told, it counts as met, because otherwise it would evade the check.
  */
-export function distanceIn(
+export function findScopeDistance(
   scope: StyleScope | undefined,
   selector: Selector,
   element: Styled,
@@ -67,7 +74,7 @@ export function distanceIn(
 
 /** True if the element is in the scope of this root. */
 function isRoot({ starts, ends, outer }: StyleScope, root: Styled, element: Styled, budget: Budget): boolean {
-  if (!starts.some((start) => distanceIn(outer, start, root, budget) !== undefined)) return false;
+  if (!starts.some((start) => findScopeDistance(outer, start, root, budget) !== undefined)) return false;
   for (let at: Styled | undefined = element; at !== undefined && at !== root; at = at.parent) {
     const limit = at;
     if (ends.some((end) => isMatch(end, limit, root, budget))) return false;
@@ -94,7 +101,7 @@ function isMatchTo(
   const { combinator, simples } = selector[index] as Compound;
   let fits: Truth = true;
   for (const simple of simples) {
-    fits = both(fits, isOne(simple, element, scope, budget));
+    fits = areBothTrue(fits, isOne(simple, element, scope, budget));
     if (fits === false) return false;
   }
   if (index === 0) return fits;
@@ -106,11 +113,11 @@ function isMatchTo(
   for (let at = isUp ? element.parent : element.previous; at !== undefined; at = isUp ? at.parent : at.previous) {
     budget.spend(10);
     const outer = isMatchTo(selector, index - 1, at, scope, budget);
-    found = either(found, outer);
+    found = isEitherTrue(found, outer);
     if (found === true || isNear) break;
     if (isPlain && index > 1 && outer === false && isCompound(selector, index - 1, at, scope, budget)) break;
   }
-  return both(fits, found);
+  return areBothTrue(fits, found);
 }
 
 const isCompound = (
@@ -139,10 +146,10 @@ function isOne(simple: Simple, element: Styled, scope: Styled | undefined, budge
       if (simple.name === "has") return undefined;
       let found: Truth = false;
       for (const one of simple.selectors) {
-        found = either(found, isMatch(one, element, scope, budget));
+        found = isEitherTrue(found, isMatch(one, element, scope, budget));
         if (found === true) break;
       }
-      return simple.name === "not" ? not(found) : found;
+      return simple.name === "not" ? negateTruth(found) : found;
     }
     default:
       return true;
@@ -215,7 +222,7 @@ function isCounted(argument: string, place: number): Truth {
 }
 
 /** True unless an `@container` says otherwise of the containers around an element. */
-export function isContained(condition: string, element: Styled, budget: Budget): boolean {
+export function isContainerConditionMet(condition: string, element: Styled, budget: Budget): boolean {
   if (condition.length > LONGEST_CONDITION) return true;
   const [, name, query = ""] = /^(?:(?!not\b|and\b|or\b|style\()([\w-]+)(?![\w-]*\())?\s*(.*)$/s.exec(condition) ?? [];
   const isNamed = ({ style }: Styled): boolean =>
@@ -235,7 +242,7 @@ export function isContained(condition: string, element: Styled, budget: Budget):
     isAsked &&= container !== undefined;
     return container;
   };
-  const truth = isMet(query, (feature, call) => {
+  const truth = evaluateCssCondition(query, (feature, call) => {
     budget.spend(20 * feature.length);
     if (call === "style") return hasStyle(feature, ask(around(() => true)), budget);
     if (call !== "") return undefined;
@@ -250,7 +257,7 @@ function hasStyle(feature: string, container: Styled | undefined, budget: Budget
   if (name === undefined) return undefined;
   const value = container?.customs.get(name);
   if (wanted === undefined || value === undefined) return value !== undefined;
-  const given = substituted(wanted, container?.customs ?? NO_CUSTOMS, budget) ?? "";
+  const given = substituteCssVariables(wanted, container?.customs ?? NO_CUSTOMS, budget) ?? "";
   return given.trim().replace(/\s+/g, " ") === value.trim().replace(/\s+/g, " ");
 }
 
@@ -268,7 +275,7 @@ function hasWidth(feature: string, width: number): Truth {
   if (single !== undefined)
     return compare(width, bound === "min-" ? ">=" : bound === "max-" ? "<=" : "=", pixels(single));
   if (sign === undefined && other === undefined) return /width|inline-size/.test(feature) ? width > 0 : undefined;
-  return both(
+  return areBothTrue(
     sign === undefined ? true : compare(pixels(least), sign, width),
     other === undefined ? true : compare(width, other, pixels(most)),
   );

@@ -1,8 +1,8 @@
 /** Parts of a message that requests, answers and events have. */
-import { email, type Static, t } from "../base/json-schema.ts";
+import { emailSchema, type Static, t } from "../base/json-schema.ts";
 
 /** An address with the display name it came with (rules: Address fields). */
-export const EmailAddress = t.Object({ email: email(), name: t.Optional(t.String()) }, { $id: "EmailAddress" });
+export const EmailAddress = t.Object({ email: emailSchema(), name: t.Optional(t.String()) }, { $id: "EmailAddress" });
 export type EmailAddress = Static<typeof EmailAddress>;
 
 /** How to leave the list of a message (RFC 2369). */

@@ -12,18 +12,18 @@ const LINKS = /(?:https?:\/\/|www\.)[^\s<>"]+/gi;
 const INVISIBLE = /[\s\p{Cc}\p{Cf}\p{Default_Ignorable_Code_Point}\u2800]+/gu;
 
 /** True if a text has a visible character: neither white space, nor one of no width. */
-export const isVisible = (text: string): boolean => text.replace(INVISIBLE, "") !== "";
+export const hasVisibleCharacter = (text: string): boolean => text.replace(INVISIBLE, "") !== "";
 
 /**
  * True for a text part that counts as absent beside HTML: without visible characters, dashes alone, a note, or
  * nothing but sentences that the mail needs HTML, with or without a link to it.
  */
-export function isStub(text: string): boolean {
-  if (text.length > LONGEST_WITH_LINKS) return !isVisible(text);
+export function isPlaceholderTextPart(text: string): boolean {
+  if (text.length > LONGEST_WITH_LINKS) return !hasVisibleCharacter(text);
   const visible = text.replace(LINKS, " ").replace(INVISIBLE, " ").trim();
-  if (/^[\p{Pd}\u2212\s]*$/u.test(visible)) return visible !== "" || !isVisible(text);
+  if (/^[\p{Pd}\u2212\s]*$/u.test(visible)) return visible !== "" || !hasVisibleCharacter(text);
   if (visible.length > LONGEST) return false;
-  return (isNote(visible) && /mime/i.test(visible)) || saysOnly(foldToLetters(visible), NEEDS_HTML);
+  return (isMimeNote(visible) && /mime/i.test(visible)) || saysOnly(foldToLetters(visible), NEEDS_HTML);
 }
 
 /** The words in the notes that mailers write; little else can be said with them. */
@@ -40,7 +40,7 @@ const NOTE_WORDS = new Set(
 );
 
 /** True if a text says only that a message is in MIME. */
-export function isNote(text: string): boolean {
+export function isMimeNote(text: string): boolean {
   if (text.length > LONGEST) return false;
   const words = text.toLowerCase().match(/[^\s.,:;!?"'()[\]]+/g) ?? [];
   const isOfNote = (word: string) => NOTE_WORDS.has(word) || /^[=_*-]+$/.test(word) || /^\d{4}$/.test(word);

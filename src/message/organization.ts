@@ -39,7 +39,7 @@ const ALL_LIKE_LATIN = /^[аеорсухіјѕһԁԛԝӏѵгкмнтв\d-]+$/u;
 const looksLatin = (label: string): boolean => ALL_LIKE_LATIN.test(label) && /[^\d-]/.test(label);
 
 /** True for a host of which a label mixes Latin letters with those of another alphabet, or has such as look Latin alone. */
-export function mayPose(host: string): boolean {
+export function mayBeLookalikeHost(host: string): boolean {
   if (!host.includes("xn--")) return false;
   const labels = domainToUnicode(host).split(".");
   const isAsciiTop = /^[a-z]+$/.test(labels.at(-1) ?? "");

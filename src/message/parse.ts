@@ -18,8 +18,8 @@ import {
 } from "./address.ts";
 import { cleanText, type Guess } from "./charset.ts";
 import { parseDate } from "./date.ts";
-import { decodeFile, decodeText, isDecodedWhole, messageName, partFileName } from "./decode.ts";
-import { openForms } from "./forms.ts";
+import { decodeAttachedFile, decodeText, isDecodedWhole, messageFilename, partFileName } from "./decode.ts";
+import { unwrapEmbeddedContent } from "./forms.ts";
 import {
   decodeWords,
   findHeader,
@@ -30,14 +30,14 @@ import {
   withoutBcc,
 } from "./headers.ts";
 import { stripTags } from "./layout.ts";
-import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
+import { type Budget, createHtmlBudget, isHtmlTooLarge, type Reader, readMarkup } from "./markup.ts";
 import { firstMessageId, parseReferences } from "./message-id.ts";
-import { isNote, isStub, isVisible } from "./notes.ts";
+import { hasVisibleCharacter, isMimeNote, isPlaceholderTextPart } from "./notes.ts";
 import { DROPPED_WITH_CONTENT } from "./sanitize.ts";
 import { type Part, readMultipartBoundary, readStructure, TooComplex } from "./structure.ts";
 import { htmlOfText, trimLineBreaks } from "./text.ts";
-import { decodeFields, guessFor } from "./undeclared.ts";
-import { followHtml } from "./visible.ts";
+import { createCharsetGuesser, decodeFields } from "./undeclared.ts";
+import { findVisibleHtml } from "./visible.ts";
 
 interface ParsedAttachment {
   filename: string;
@@ -93,14 +93,14 @@ export interface ParsedMessage {
  */
 export async function parseMessage(
   bytes: Uint8Array,
-  budget: Budget = createBudget(),
+  budget: Budget = createHtmlBudget(),
   known?: Part,
 ): Promise<ParsedMessage> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   try {
     const structure = known ?? readStructure(buffer);
-    const opened = openForms({ buffer, root: structure });
-    const guess = guessFor(opened.buffer, opened.root);
+    const opened = unwrapEmbeddedContent({ buffer, root: structure });
+    const guess = createCharsetGuesser(opened.buffer, opened.root);
     await decodeFields(opened.root, guess);
     const content = await parseMessageContent(opened.buffer, opened.root, guess, budget);
     const problem = [{ buffer, root: structure }, ...opened.inner]
@@ -214,17 +214,17 @@ async function parseMessageContent(
     : undefined;
   // People are shown the text beside it.
   const html = given !== undefined && showsNothing(given, budget) ? undefined : given;
-  // HTML that cannot be followed is shown to people, and indexed, as text with everything in it; seenText decides
+  // HTML that cannot be followed is shown to people, and indexed, as text with everything in it; visibleTextForModel decides
   // for models.
-  const textFrom = (html: string) => followHtml(html, budget)?.text ?? stripTags(html);
+  const textFrom = (html: string) => findVisibleHtml(html, budget)?.text ?? stripTags(html);
   const joined = (parts: Part[]) =>
     join(
       parts.map((part) => (isHtml(part) ? textFrom(partText(part)) : partText(part))),
       "\n\n",
     );
-  const stubs = new Set(body.text.filter((part) => !isHtml(part) && isStub(partText(part))));
+  const stubs = new Set(body.text.filter((part) => !isHtml(part) && isPlaceholderTextPart(partText(part))));
   const said = joined(chooseBody(structure, stubs).text.filter((part) => !stubs.has(part)));
-  const text = stubs.size === 0 || isVisible(said) ? said : joined(body.text);
+  const text = stubs.size === 0 || hasVisibleCharacter(said) ? said : joined(body.text);
 
   const attachments = body.attachments.map((part, index) => decodeAttachment(buffer, part, index));
   const shown = html === undefined ? new Set() : shownImages(html, budget);
@@ -238,7 +238,7 @@ async function parseMessageContent(
 
 /** True for HTML with neither text, hidden or not, nor images. */
 function showsNothing(html: string, budget: Budget): boolean {
-  const visible = followHtml(html, budget);
+  const visible = findVisibleHtml(html, budget);
   return visible?.text.trim() === "" && visible.hidden === 0 && !/<img\b/i.test(html);
 }
 
@@ -251,7 +251,7 @@ const IMAGE_TYPE = /^image\/(?!svg|tiff)|^application\/octet-stream$/;
  */
 function shownImages(html: string, budget: Budget): Set<string | undefined> {
   const ids = new Set<string | undefined>();
-  if (!/cid:/i.test(html) || isTooLarge(html)) return ids;
+  if (!/cid:/i.test(html) || isHtmlTooLarge(html)) return ids;
   let dropped = 0;
   const isDropped = (name: string) => DROPPED_WITH_CONTENT.includes(name);
   const reader: Reader = {
@@ -279,7 +279,7 @@ function shownImages(html: string, budget: Budget): Set<string | undefined> {
 }
 
 function decodeAttachment(buffer: Buffer, part: Part, index: number): ParsedAttachment {
-  const { content, filename } = decodeFile(buffer, part);
+  const { content, filename } = decodeAttachedFile(buffer, part);
   const contentId = cleanText(findHeader(part.header.fields, "content-id") ?? "")
     .replace(/^[\s<]+|(?<![\s>])[\s>]+$/g, "")
     .slice(0, 500);
@@ -301,7 +301,7 @@ function nameOfMessage(contentType: string, content: Uint8Array): string {
     Buffer.from(content.buffer, content.byteOffset, content.byteLength),
     Math.max(start, 0),
   );
-  return safeFilename(messageName(decodeSubject(findHeader(fields, "subject") ?? "")));
+  return safeFilename(messageFilename(decodeSubject(findHeader(fields, "subject") ?? "")));
 }
 
 /** True for iCalendar (RFC 5545 §3.4), whatever type its sender declared. */
@@ -500,7 +500,7 @@ function hasText(bytes: Buffer, start: number, end: number, boundaries: Readonly
     }
     at = next;
   }
-  return !isNote(note);
+  return !isMimeNote(note);
 }
 
 function isBlank(bytes: Buffer, start: number, end: number): boolean {

@@ -5,7 +5,7 @@
  * In doubt, text counts as new. Lines marked with `>` are history only if no new text follows; a forwarded message is
  * not history; and a message without other text is kept whole. Linear time.
  */
-import { isForward } from "./subject.ts";
+import { isForwardSubject } from "./subject.ts";
 
 /** Longest line that can be an attribution or a header, in characters. */
 const MAX_LINE = 300;
@@ -48,7 +48,7 @@ interface NewText {
 /** The new part of a message's text, if its history can be recognised. `subject` is the message's. */
 export function extractNewText(text: string, subject: string): NewText {
   const whole = { text, leftOut: 0 };
-  if (isForward(subject) || !HAS_HISTORY.test(text)) return whole;
+  if (isForwardSubject(subject) || !HAS_HISTORY.test(text)) return whole;
   const lines = indexLines(text);
   const history = lines.starts.length > MAX_LINES ? undefined : startOfHistory(lines);
   if (history === undefined) return whole;
@@ -236,7 +236,7 @@ const LOOKED_AT = 1_000;
 const OBJECT = "\ufffc";
 
 /** The history in sanitised HTML; undefined if there is none. */
-export function findHistory(html: string): History | undefined {
+export function findQuotedHistory(html: string): History | undefined {
   const { text, blocks } = readBlocks(html);
   const begin = text.search(/\S/);
   const end = text.trimEnd().length;

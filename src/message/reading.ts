@@ -4,13 +4,13 @@
  */
 import { zstdDecompressSync } from "node:zlib";
 import { type CodedPart, maskCodes } from "./codes.ts";
-import { type CodedFile, maskFile } from "./codes-file.ts";
+import { type CodedFile, maskCodesInFile } from "./codes-file.ts";
 import { type ForwardedMessage, forwardedHtml } from "./composition.ts";
 import { type DeceptiveLink, deceptiveLinks } from "./deceptive-links.ts";
-import { attachmentPreviewUrl, editorDocument, type FramedMessage, frameDocument } from "./frame.ts";
-import { createBudget } from "./markup.ts";
+import { attachmentPreviewUrl, editorDocument, type FramedMessage, renderMessageDocument } from "./frame.ts";
+import { createHtmlBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
-import { type SeenText, seenText, type VisibleHtml, visibleHtml } from "./visible.ts";
+import { type SeenText, type VisibleHtml, visibleHtml, visibleTextForModel } from "./visible.ts";
 
 /** Compresses text as bodies are stored: zstd. */
 export const packText = (text: string): Uint8Array => Bun.zstdCompressSync(text);
@@ -96,12 +96,12 @@ export type Read<R extends Reading = Reading> = R extends BodyReading
 /** The size of what is read: characters, or bytes of packed HTML or a file. */
 export function sizeOfReading(reading: Reading): number {
   if ("file" in reading) return reading.file.content.byteLength;
-  if ("messages" in reading) return sizeOfParts(reading.messages);
+  if ("messages" in reading) return countPartCharacters(reading.messages);
   return ("message" in reading ? reading.message.html : reading.html)?.length ?? 0;
 }
 
 /** Characters of the parts of several messages. */
-export const sizeOfParts = (messages: CodesReading["messages"]): number =>
+export const countPartCharacters = (messages: CodesReading["messages"]): number =>
   messages.reduce((sum, { parts }) => parts.reduce((of, { content }) => of + content.length, sum), 0);
 
 /**
@@ -110,23 +110,25 @@ export const sizeOfParts = (messages: CodesReading["messages"]): number =>
 export type ReadHtml = <R extends Reading>(source: string, reading: R) => Promise<Read<R>>;
 
 /** Runs a reading in this thread, for commands, which delay no other request. */
-export const readHere: ReadHtml = (_, reading) => performReading(reading);
+export const readHtmlInThisThread: ReadHtml = (_, reading) => performReading(reading);
 
 export async function performReading<R extends Reading>(reading: R): Promise<Read<R>> {
-  return (reading.kind === "file codes" ? ((await maskFile(reading.file)) ?? null) : readHtml(reading)) as Read<R>;
+  return (
+    reading.kind === "file codes" ? ((await maskCodesInFile(reading.file)) ?? null) : readHtml(reading)
+  ) as Read<R>;
 }
 
 /** Every reading but that of a file, which takes its time. */
 export function readHtml<R extends Exclude<Reading, CodedFileReading>>(reading: R): Read<R>;
 export function readHtml(reading: Exclude<Reading, CodedFileReading>): Read {
   if (reading.kind === "codes") return reading.messages.map(({ parts, known }) => maskCodes(parts, known));
-  const budget = createBudget();
+  const budget = createHtmlBudget();
   if (reading.kind === "forward") return forwardedHtml(reading.message, budget);
   if (reading.kind === "text") return visibleHtml(reading.html, budget).text;
   if (reading.kind === "editor") return editorDocument(reading.message);
   if (reading.kind === "frame") {
     const remote = reading.remote ? (url: string) => `\u0000${url}\u0000` : undefined;
-    return frameDocument(reading.message, { attachment: attachmentPreviewUrl, remote });
+    return renderMessageDocument(reading.message, { attachment: attachmentPreviewUrl, remote });
   }
   const html = unpackText(reading.html);
   if (reading.kind === "links") return deceptiveLinks(html, budget);
@@ -135,6 +137,6 @@ export function readHtml(reading: Exclude<Reading, CodedFileReading>): Read {
     return { html: sanitizeHtml(visible.html, budget, "model"), hidden: visible.hidden };
   }
   // The same as mailbox/filing/prepare.ts stores of arriving mail.
-  const seen = seenText(reading.text, html, budget);
+  const seen = visibleTextForModel(reading.text, html, budget);
   return { html: sanitizeHtml(html, budget), seen };
 }

@@ -38,7 +38,7 @@ export function readRecipients(given: string | readonly string[] | undefined, wh
  * Reads the addresses of a text that is still being written. `rest`: the part, as typed, that cannot be read yet or exceeds the
  * limit.
  */
-export function readUnfinished(given: string): { addresses: EmailAddress[]; rest: string } {
+export function readUnfinishedRecipients(given: string): { addresses: EmailAddress[]; rest: string } {
   const addresses: EmailAddress[] = [];
   const rest: string[] = [];
   for (const { source } of readAddressEntries(given.slice(0, LONGEST_UNFINISHED))) {
@@ -58,10 +58,10 @@ function readEntry(source: string): EmailAddress[] | undefined {
 }
 
 const refusal = (what: string, source: string, why: string): AppError =>
-  new AppError("unprocessable", `${what} ${quoteGiven(source)} ${why}`);
+  new AppError("unprocessable", `${what} ${quoteRefusedInput(source)} ${why}`);
 
 /** The beginning of an input as its refusal shows it: in quotation marks, on one line. */
-export function quoteGiven(given: string): string {
+export function quoteRefusedInput(given: string): string {
   const beginning = given.trimStart().slice(0, 2 * SHOWN);
   const oneLine = beginning.replace(/[\s\p{C}]+/gu, " ").trim();
   const shown = oneLine.length > SHOWN ? `${oneLine.slice(0, SHOWN)}…` : oneLine;

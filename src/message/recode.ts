@@ -11,13 +11,13 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import { buildHeaderValue } from "nodemailer/lib/mime-funcs";
 import { envelopeAddress, readAddressEntries } from "./address.ts";
-import { decodeCertain } from "./charset.ts";
-import { encodeText, fold, formatAddress, headerField } from "./compose.ts";
+import { decodeUtf8OrIso2022Jp } from "./charset.ts";
+import { encodeHeaderText, foldHeaderField, formatAddress, headerField } from "./compose.ts";
 import { decodePartOctets, isDecodedWhole } from "./decode.ts";
 import { base64Length, encodeBase64, encodeQuotedPrintable, quotedPrintableLength } from "./encode.ts";
-import { decodeWords, findHeader, unfold } from "./headers.ts";
+import { decodeWords, findHeader, unfoldHeaderValue } from "./headers.ts";
 import { type Part, parseHeaderValue, tryReadStructure, walkLeafParts } from "./structure.ts";
-import { createFieldDecoder, type FieldDecoder, guessFor } from "./undeclared.ts";
+import { createCharsetGuesser, createFieldDecoder, type FieldDecoder } from "./undeclared.ts";
 
 /** Extensions of SMTP with which the next server takes more than lines of ASCII. */
 export interface Carriage {
@@ -51,7 +51,7 @@ interface Edit {
 }
 
 /** The message as it fits; the same array if it does already. One that cannot be taken apart gets line ends alone. */
-export async function recode(message: Uint8Array, takes: Carriage): Promise<Uint8Array> {
+export async function recodeForTransport(message: Uint8Array, takes: Carriage): Promise<Uint8Array> {
   const bytes = withCrlf(message);
   return (await recodeMessage(bytes, takes, 0)) ?? (bytes.byteLength === message.byteLength ? message : bytes);
 }
@@ -90,7 +90,7 @@ async function recodeMessage(bytes: Buffer, takes: Carriage, depth: number): Pro
   if (fits(bytes, takes)) return undefined;
   const root = tryReadStructure(bytes);
   if (!root) return undefined;
-  const work = new Recoding(bytes, takes, createFieldDecoder(root, guessFor(bytes, root)), depth);
+  const work = new Recoding(bytes, takes, createFieldDecoder(root, createCharsetGuesser(bytes, root)), depth);
   await work.part(root, true);
   return work.result();
 }
@@ -189,8 +189,8 @@ class Recoding {
 
   async #encodeField(part: Part, name: string, field: Buffer): Promise<string> {
     const octets = field.subarray(field.indexOf(":") + 1);
-    const text = decodeCertain(octets) ?? (await this.#decodeField(part, octets));
-    return encodedField(name, unfold(text).replace(/\s{78,}/g, " "));
+    const text = decodeUtf8OrIso2022Jp(octets) ?? (await this.#decodeField(part, octets));
+    return encodedField(name, unfoldHeaderValue(text).replace(/\s{78,}/g, " "));
   }
 
   /** The body of a leaf in another encoding; undefined if it fits, or cannot be encoded. */
@@ -328,13 +328,13 @@ const PROSE = /^(?:subject|comments|thread-topic|content-description)$/i;
 
 /** A field as it can be carried, without the line break at its end; still not ASCII where no encoding fits. */
 function encodedField(name: string, value: string): string {
-  if (WITH_PARAMETERS.test(name)) return fold(`${name}: ${encodedParameters(value)}`);
+  if (WITH_PARAMETERS.test(name)) return foldHeaderField(`${name}: ${encodedParameters(value)}`);
   // Identifiers, which some programs write without space between them.
-  if (FIXED.test(name)) return fold(`${name}: ${value.replaceAll("><", "> <")}`);
-  if (WITH_ADDRESSES.test(name)) return fold(`${name}: ${encodedAddresses(value)}`);
+  if (FIXED.test(name)) return foldHeaderField(`${name}: ${value.replaceAll("><", "> <")}`);
+  if (WITH_ADDRESSES.test(name)) return foldHeaderField(`${name}: ${encodedAddresses(value)}`);
   const hasLongWord = value.split(" ").some(({ length }) => length > LONGEST_WORD);
   return PROSE.test(name) && hasLongWord
-    ? fold(`${name}: ${encodeText(decodeWords(value))}`)
+    ? foldHeaderField(`${name}: ${encodeHeaderText(decodeWords(value))}`)
     : headerField(name, value);
 }
 
@@ -342,7 +342,7 @@ function encodedField(name: string, value: string): string {
 function encodedAddresses(value: string): string {
   const entries = [...readAddressEntries(value)];
   const [, group] = (entries.length === 0 && /^([^:;]*):/.exec(value)) || [];
-  if (group !== undefined) return `${encodeText(decodeWords(group.trim()))}:;`;
+  if (group !== undefined) return `${encodeHeaderText(decodeWords(group.trim()))}:;`;
   return entries
     .map(({ source, addresses }) =>
       isAsciiText(source) || addresses.length === 0

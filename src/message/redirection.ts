@@ -12,15 +12,15 @@ const REDIRECTING: ReadonlySet<string> = new Set([
 ]);
 
 /** True if answers or receipts go where a field of that name says. */
-export const isRedirecting = (name: string): boolean => REDIRECTING.has(name.toLowerCase());
+export const isReplyRedirectHeader = (name: string): boolean => REDIRECTING.has(name.toLowerCase());
 
 /**
  * The addresses in the fields of a header, which are still encoded. An entry that is no address is given as it is written:
  * other programs may find one in it.
  */
-export const redirectedTo = (headers: readonly (readonly [name: string, value: string])[]): string[] =>
+export const listReplyRedirects = (headers: readonly (readonly [name: string, value: string])[]): string[] =>
   headers.flatMap(([name, value]) => {
-    if (!isRedirecting(name)) return [];
+    if (!isReplyRedirectHeader(name)) return [];
     return [...readAddressEntries(value)].flatMap(({ addresses, source }) =>
       addresses.length > 0 ? addresses.map(({ email }) => email) : source.trim(),
     );

@@ -7,18 +7,18 @@
  */
 import { normalizeAddress, parseAddressList, parseSender, splitAddress } from "./address.ts";
 import {
-  addressIn,
+  completeReportedRecipients,
   type FieldGroup,
   fieldGroupsIn,
   MAX_RECIPIENTS,
   type NoticeText,
   type ReportedRecipient,
   readBounce,
-  readNotice,
+  readReportedAddress,
   readReportedRecipient,
-  withNotice,
+  splitBounceText,
 } from "./bounce.ts";
-import { decodeOctets } from "./charset.ts";
+import { decodeUnlabelledText } from "./charset.ts";
 import { decodePartOctets, decodeText } from "./decode.ts";
 import { decodeWords, findHeader, type HeaderField, listHeaders, readHeaders } from "./headers.ts";
 import { textOfHtml } from "./layout.ts";
@@ -56,7 +56,7 @@ export const MOST_REPORTED = 5_000;
  * The report that a message contains; undefined if it is not a report. `structure`: of the message, if it was read
  * before. Bounded time; never rejects.
  */
-export async function readReport(bytes: Uint8Array, structure?: Part): Promise<Report | undefined> {
+export async function readMailReport(bytes: Uint8Array, structure?: Part): Promise<Report | undefined> {
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const { fields } = structure?.header ?? readHeaders(buffer);
   if (!mayBeReport(fields)) return undefined;
@@ -116,15 +116,15 @@ async function readFeedback({ buffer, fields, parts }: Message): Promise<Feedbac
   const returned = parts.find(({ type }) => RETURNED.test(type));
   const header = returned === undefined ? [] : await readPartHeaderFields(buffer, returned);
   if (part === undefined) {
-    const complainant = addressIn(findHeader(header, "x-hmxmroriginalrecipient") ?? "");
+    const complainant = readReportedAddress(findHeader(header, "x-hmxmroriginalrecipient") ?? "");
     const isComplaint = /^complaint about message from /i.test(findHeader(fields, "subject") ?? "");
     if (!isComplaint || complainant === undefined) return undefined;
     return { kind: "feedback", type: "abuse", ...readMessageIdentity(header), recipients: [complainant] };
   }
-  const groups = fieldGroupsIn(decodeOctets(decodePartBeginning(buffer, part)));
+  const groups = fieldGroupsIn(decodeUnlabelledText(decodePartBeginning(buffer, part)));
   const values = (name: string) => groups.flatMap((group) => group.get(name) ?? []);
-  const envelopeFrom = addressIn(values("original-mail-from")[0] ?? "");
-  const recipients = [...values("original-rcpt-to"), ...values("removal-recipient")].map(addressIn);
+  const envelopeFrom = readReportedAddress(values("original-mail-from")[0] ?? "");
+  const recipients = [...values("original-rcpt-to"), ...values("removal-recipient")].map(readReportedAddress);
   return {
     kind: "feedback",
     type: (values("feedback-type")[0] ?? "").toLowerCase().slice(0, 60) || "other",
@@ -137,19 +137,20 @@ async function readFeedback({ buffer, fields, parts }: Message): Promise<Feedbac
 /** `isNested`: the message stands in another one. */
 async function readDelivery({ buffer, fields, parts }: Message, isNested = false): Promise<DeliveryReport | undefined> {
   const textPart = parts.find(({ type }) => type === "text/plain") ?? parts.find(({ type }) => type === "text/html");
-  const notice = readNotice(textPart === undefined ? "" : await decodeReportText(buffer, textPart));
+  const notice = splitBounceText(textPart === undefined ? "" : await decodeReportText(buffer, textPart));
   const header = await returnedHeader(buffer, parts, notice);
   const status = parts.filter(({ type }) => /^message\/(?:global-)?delivery-status$/.test(type));
   // A person or a program tells what became of a message that was delivered (RFC 8098), in whatever words.
   if (status.length === 0 && parts.some(({ type }) => RECEIPT.test(type))) return undefined;
   const groups: FieldGroup[] = [];
   for (const part of status) {
-    if (groups.length <= MOST_REPORTED) groups.push(...fieldGroupsIn(decodeOctets(decodePartBeginning(buffer, part))));
+    if (groups.length <= MOST_REPORTED)
+      groups.push(...fieldGroupsIn(decodeUnlabelledText(decodePartBeginning(buffer, part))));
   }
   const reported = firstOfEach(groups.flatMap((group) => readReportedRecipient(group) ?? []));
   const recipients =
     reported.length > 0
-      ? withNotice(reported, notice.lines)
+      ? completeReportedRecipients(reported, notice.lines)
       : readBounce(notice, {
           subject: decodeWords(findHeader(fields, "subject") ?? ""),
           failed: listHeaders(fields, "x-failed-recipients").flatMap((value) => value.split(",", MAX_RECIPIENTS)),
@@ -167,7 +168,7 @@ async function readDelivery({ buffer, fields, parts }: Message, isNested = false
   }
   if (first === undefined) return undefined;
   const sender = groups.flatMap((group) => group.get("x-postfix-sender") ?? [])[0];
-  const envelopeFrom = addressIn(sender ?? "");
+  const envelopeFrom = readReportedAddress(sender ?? "");
   const named = groups.flatMap((group) => group.get("x-original-message-id") ?? [])[0];
   const { messageId = firstMessageId(named ?? "") ?? messageIdIn(notice), ...identity } = readMessageIdentity(header);
   return {
@@ -196,7 +197,7 @@ function readMessageIdentity(header: readonly HeaderField[]): Pick<DeliveryRepor
     (value) => /\(envelope-from\s{1,3}<?([^\s<>()]{1,320})/i.exec(value)?.[1],
   );
   const path = findHeader(header, "return-path") ?? stamped.find((address) => address !== undefined);
-  const envelopeFrom = addressIn(path ?? "");
+  const envelopeFrom = readReportedAddress(path ?? "");
   return { ...(messageId === undefined ? {} : { messageId }), ...(envelopeFrom === undefined ? {} : { envelopeFrom }) };
 }
 
@@ -219,7 +220,7 @@ async function returnedHeader(buffer: Buffer, parts: readonly Part[], notice: No
   if (notice.returnedHeader !== "") return readHeaders(Buffer.from(notice.returnedHeader)).fields;
   const texts = parts.filter(({ type }) => type === "text/plain").slice(1, 3);
   for (const part of texts) {
-    const header = readNotice(await decodeReportText(buffer, part)).returnedHeader;
+    const header = splitBounceText(await decodeReportText(buffer, part)).returnedHeader;
     if (header !== "") return readHeaders(Buffer.from(header)).fields;
   }
   // The message's parts stand directly in the report.

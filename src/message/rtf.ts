@@ -93,11 +93,11 @@ interface Group {
 const TOKEN = /\\([a-zA-Z]{1,40})(-?\d{1,10})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)/g;
 
 /** True if RTF encapsulates HTML. */
-export const holdsHtml = (bytes: Uint8Array): boolean =>
+export const containsRtfHtml = (bytes: Uint8Array): boolean =>
   Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 1_000)).includes("\\fromhtml");
 
 /** False if groups are too deep inside each other; what was read is with the receiver then. `html`: what is read is its HTML. */
-export function readRtf(bytes: Uint8Array, text: Receiver, { html = false } = {}): boolean {
+export function parseRtf(bytes: Uint8Array, text: Receiver, { html = false } = {}): boolean {
   const source = new TextDecoder("latin1").decode(bytes);
   const groups: Group[] = [];
   let group: Group = {

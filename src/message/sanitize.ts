@@ -8,11 +8,11 @@
  */
 import sanitize from "sanitize-html";
 import { legacyColor, parseColor } from "./color.ts";
-import { declarationsIn, tokenizeCss } from "./css.ts";
+import { parseCssDeclarations, tokenizeCss } from "./css.ts";
 import { textOfHtml } from "./layout.ts";
-import { type Budget, createBudget, payForReading } from "./markup.ts";
-import { type Scope, serveSheets } from "./scope.ts";
-import { type Hiding, hidingIn, NOTHING_HIDES, servedStyle } from "./stylesheet.ts";
+import { type Budget, createHtmlBudget, payForHtmlParsing } from "./markup.ts";
+import { type Scope, scopeStyleSheets } from "./scope.ts";
+import { findHidingDeclarations, type Hiding, NOTHING_HIDES, sanitizeDeclarations } from "./stylesheet.ts";
 import { htmlOfText } from "./text.ts";
 
 /**
@@ -98,7 +98,7 @@ const OPTIONS: sanitize.IOptions = {
 
 /** Tags before a body that opens the document. */
 const OF_HEAD = new Set("html head base link meta script style title".split(" "));
-export const isOfHead = (tag: string): boolean => OF_HEAD.has(tag);
+export const isHtmlHeadTag = (tag: string): boolean => OF_HEAD.has(tag);
 
 /** Elements without content, whose tags are dropped. */
 const VOID = new Set("area base basefont bgsound embed frame input keygen link meta param source track".split(" "));
@@ -131,7 +131,7 @@ function safeTags(serving: Serving): sanitize.IOptions["transformTags"] {
     "*": (tag, attributes) => {
       budget.spend(100);
       const isBody = tag === "body" && isHead;
-      isHead &&= isOfHead(tag);
+      isHead &&= isHtmlHeadTag(tag);
       const attribs = safeAttributes(tag, attributes, budget, serving);
       const classes = [isBody ? scope?.body : "", scope?.servedClassNames(tag, attributes)];
       if (serving.isSent) {
@@ -167,13 +167,13 @@ const SENT_NAMES = /^[\w\s:.-]{1,500}$/;
 type Audience = "reader" | "recipient" | "model";
 
 /** Safe HTML; beyond the budget, its text. Never throws. */
-export function sanitizeHtml(html: string, budget: Budget = createBudget(), audience: Audience = "reader"): string {
+export function sanitizeHtml(html: string, budget: Budget = createHtmlBudget(), audience: Audience = "reader"): string {
   try {
     const text = html.replaceAll("\u0000", "");
-    payForReading(text, budget);
+    payForHtmlParsing(text, budget);
     const isSent = audience === "recipient";
-    const scope = audience === "model" ? undefined : serveSheets(text, { isSent, findServedElement }, budget);
-    const hiding = hidingIn(text, budget);
+    const scope = audience === "model" ? undefined : scopeStyleSheets(text, { isSent, findServedElement }, budget);
+    const hiding = findHidingDeclarations(text, budget);
     const serving = { scope, hiding, isSent, budget, hasBody: false, link: "" };
     const safe = sanitize(text, { ...OPTIONS, transformTags: safeTags(serving) });
     if (scope === undefined) return safe;
@@ -193,7 +193,7 @@ function shownAsText(html: string, budget: Budget): string {
 }
 
 /** The attributes of a tag as shown; undefined if only its content is shown. @throws OverBudget */
-export function shownAttributes(
+export function sanitizeAttributes(
   tag: string,
   attributes: Record<string, string>,
   budget: Budget,
@@ -274,7 +274,7 @@ function safeImage(url: string): string | undefined {
 /** The declarations of a style attribute that are served, in order; "" for none. @throws OverBudget */
 export function safeStyle(
   style: string,
-  budget: Budget = createBudget(),
+  budget: Budget = createHtmlBudget(),
   isSent = false,
   hiding = NOTHING_HIDES,
 ): string {
@@ -283,7 +283,7 @@ export function safeStyle(
   const key = `${isSent}${[...hiding.properties].join()} ${style}`;
   let safe = ofBudget.get(key);
   if (safe === undefined) {
-    safe = servedStyle(declarationsIn(tokenizeCss(style, budget)), budget, { isSent, hiding });
+    safe = sanitizeDeclarations(parseCssDeclarations(tokenizeCss(style, budget)), budget, { isSent, hiding });
     ofBudget.set(key, safe);
   }
   return safe;

@@ -10,9 +10,9 @@ import { createHash } from "node:crypto";
 import { type Budget, OverBudget } from "./markup.ts";
 import { hasAttribute } from "./match.ts";
 import type { AttributeTest, Compound, Selector, Simple } from "./selector.ts";
-import { requireCheap } from "./selector-cost.ts";
+import { requireCheapSelectors } from "./selector-cost.ts";
 import { type Around, type Layer, readStyleSheets } from "./sheets.ts";
-import { hidingIn, servedStyle } from "./stylesheet.ts";
+import { findHidingDeclarations, sanitizeDeclarations } from "./stylesheet.ts";
 
 export interface Scope {
   /** The rules as they are served; never empty. */
@@ -39,7 +39,7 @@ const SCOPED = /^\s*<style>([^<]*)<\/style><div class="(m[a-p]{16})">([\s\S]*)<\
  * Takes from the HTML of a draft what serving it added, because its author got it so to edit. Quoted mail in it keeps its own
  * scope.
  */
-export function withoutScope(html: string): string {
+export function removeStyleScope(html: string): string {
   const [, css, scope, inner] = SCOPED.exec(html) ?? [];
   if (css === undefined || scope === undefined || inner === undefined) return html;
   const sheet = css
@@ -69,7 +69,7 @@ export interface ScopeOptions {
 }
 
 /** The sheets of HTML as they are served; undefined if nothing of them is. @throws OverBudget */
-export function serveSheets(
+export function scopeStyleSheets(
   html: string,
   { isSent, findServedElement }: ScopeOptions,
   budget: Budget,
@@ -77,7 +77,7 @@ export function serveSheets(
   const { rules, layers } = readStyleSheets(html, budget);
   if (rules.length === 0) return undefined;
   const names = isSent ? sentNames() : scopedNames(scopeName(html), findServedElement);
-  const hiding = hidingIn(html, budget);
+  const hiding = findHidingDeclarations(html, budget);
   const servedName = ({ order }: Layer): string => `${names.layer}${order}`;
   let css = layers.length > 0 ? `@layer ${layers.map(servedName).join(",")};` : "";
   if (isDarkAware(html)) css += `${names.root}{color-scheme:light dark}`;
@@ -118,7 +118,7 @@ export function serveSheets(
       budget.spend(20 + (text?.length ?? 0));
     }
     if (scope !== undefined && aroundWritten.get(scope) === undefined) continue;
-    const style = servedStyle(declarations, budget, { ofRule: true, isSent, hiding });
+    const style = sanitizeDeclarations(declarations, budget, { ofRule: true, isSent, hiding });
     if (style === "") continue;
     const list = writeList(selectors, scope !== undefined, containers.length > 0);
     if (list === "") continue;
@@ -140,7 +140,7 @@ export function serveSheets(
     outer: names.outer,
     body: [written.some(choosesAny) ? names.body : used(names.body), other].filter(Boolean).join(" "),
     servedClassNames: names.servedClassNames(budget, other),
-    requireCheap: (html) => requireCheap(written, html, names.findRuleKey, budget),
+    requireCheap: (html) => requireCheapSelectors(written, html, names.findRuleKey, budget),
   };
 }
 

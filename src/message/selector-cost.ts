@@ -49,7 +49,7 @@ function measureHtmlShape(html: string): Shape {
  * `findRuleKey`: the type, or the class behind a dot, that a simple selector asks for as it is served; undefined for others.
  * @throws OverBudget if the selectors are too much work for a browser
  */
-export function requireCheap(
+export function requireCheapSelectors(
   selectors: readonly Selector[],
   html: string,
   findRuleKey: (simple: Simple) => string | undefined,

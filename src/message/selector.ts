@@ -2,7 +2,7 @@
  * Selectors of the style sheets of mail (Selectors 4): read once, for those who ask what a rule hides (stylesheet.ts) and for
  * those who serve it (scope.ts). Nested selectors become ordinary ones here (CSS Nesting 1).
  */
-import { endOfBlock, formatCssTokens, nameIn, readStringToken, type Token } from "./css.ts";
+import { endOfBlock, formatCssTokens, readCssTokenName, readStringToken, type Token } from "./css.ts";
 import { type Budget, OverBudget } from "./markup.ts";
 
 export interface AttributeTest {
@@ -143,7 +143,7 @@ function readWhole(tokens: readonly Token[], reader: SelectorReader): Read | und
           isRelative ? selector : [{ ...(selector[0] as Compound), combinator: " " }, ...selector.slice(1)],
         )
       : merged(selector);
-  const { size } = measure(whole);
+  const { size } = measureSelector(whole);
   if (size > MAX_SIZE) throw new OverBudget("selectors too long");
   reader.budget.spend(50 * size);
   return whole;
@@ -178,13 +178,13 @@ interface Measure {
 const measures = new WeakMap<Selector, Measure>();
 
 /** How long a selector is, and how much it weighs. */
-export function measure(selector: Selector): Measure {
+export function measureSelector(selector: Selector): Measure {
   let found = measures.get(selector);
   if (found === undefined) {
     found = { size: 0, weight: 0 };
     for (const { simples } of selector) {
       for (const simple of simples) {
-        const inner = simple.kind === "logic" ? simple.selectors.map(measure) : [];
+        const inner = simple.kind === "logic" ? simple.selectors.map(measureSelector) : [];
         found.size += inner.reduce((sum, { size }) => sum + size, 1);
         found.weight += simpleSelectorWeight(simple, inner);
       }
@@ -240,14 +240,15 @@ function readSelector(tokens: readonly Token[], reader: SelectorReader): Read | 
       continue;
     }
     const next = tokens[at + 1];
-    if (kind === "name" && simples.length === 0) simples.push({ kind: "type", name: nameIn(token).toLowerCase() });
+    if (kind === "name" && simples.length === 0)
+      simples.push({ kind: "type", name: readCssTokenName(token).toLowerCase() });
     else if (text === "*" && simples.length === 0) simples.push({ kind: "any" });
     else if (text === "&" && kind === "other") {
       reader.sees = true;
       simples.push(place.nesting);
-    } else if (kind === "hash") simples.push({ kind: "id", name: nameIn(token) });
+    } else if (kind === "hash") simples.push({ kind: "id", name: readCssTokenName(token) });
     else if (text === "." && next?.kind === "name") {
-      simples.push({ kind: "class", name: nameIn(next) });
+      simples.push({ kind: "class", name: readCssTokenName(next) });
       at++;
     } else if (text === "[") {
       const end = endOfBlock(tokens, at);
@@ -259,7 +260,7 @@ function readSelector(tokens: readonly Token[], reader: SelectorReader): Read | 
       const isElement = next.text === ":";
       const named = isElement ? tokens[at + 2] : next;
       if (named?.kind !== "name" && named?.kind !== "call") return undefined;
-      const name = nameIn(named).toLowerCase();
+      const name = readCssTokenName(named).toLowerCase();
       at += isElement ? 2 : 1;
       const end = named.kind === "call" ? endOfBlock(tokens, at) : at;
       const inside = tokens.slice(at + 1, end);
@@ -303,7 +304,7 @@ function readSelector(tokens: readonly Token[], reader: SelectorReader): Read | 
 function readTest(tokens: readonly Token[]): AttributeTest | undefined {
   const [name, ...rest] = tokens;
   if (name?.kind !== "name") return undefined;
-  const test = { name: nameIn(name).toLowerCase(), operator: "", value: "", ignoresCase: false };
+  const test = { name: readCssTokenName(name).toLowerCase(), operator: "", value: "", ignoresCase: false };
   if (rest.length === 0) return test;
   const marks = rest.findIndex(({ kind }) => kind !== "other");
   const [value, flag, ...more] = rest.slice(marks);
@@ -314,7 +315,7 @@ function readTest(tokens: readonly Token[]): AttributeTest | undefined {
   return {
     ...test,
     operator,
-    value: value.kind === "string" ? readStringToken(value) : nameIn(value),
+    value: value.kind === "string" ? readStringToken(value) : readCssTokenName(value),
     ignoresCase: flag?.text.toLowerCase() === "i",
   };
 }

@@ -3,12 +3,12 @@
  * those who serve them (scope.ts).
  */
 
-import { isSupported, LONGEST_CONDITION } from "./condition.ts";
+import { isCssFeatureSupported, LONGEST_CONDITION } from "./condition.ts";
 import {
   endOfBlock,
   formatCssTokens,
   type Item,
-  rulesIn,
+  parseCssRules,
   type Token,
   tokenizeCss,
   unescapeCss,
@@ -208,7 +208,7 @@ function readSheet({ css, media }: SheetText, outermost: Layer, budget: Budget):
   };
   const tokens = tokenizeCss(css, budget);
   const ofElement: AtRule = { name: "media", prelude: tokenizeCss(media, budget), items: [] };
-  read(rulesIn(tokens, ENTERED), media.trim() === "" ? outer : (enterAtRule(ofElement, outer, budget) ?? outer));
+  read(parseCssRules(tokens, ENTERED), media.trim() === "" ? outer : (enterAtRule(ofElement, outer, budget) ?? outer));
   return rules;
 }
 
@@ -255,7 +255,7 @@ function enterAtRule({ name, prelude }: AtRule, context: Context, budget: Budget
   const isPlain = PLAIN_CONDITION.test(turned) && isBalanced(turned);
   const around = withServed(isPlain ? `@${name} ${turned}` : undefined);
   if (name === "container") return { ...context, containers: [...context.containers, given], around };
-  return { ...context, isElsewhere: isElsewhere || !isSupported(given, budget), around };
+  return { ...context, isElsewhere: isElsewhere || !isCssFeatureSupported(given, budget), around };
 }
 
 /** A condition that asks for nothing but what its words say. */

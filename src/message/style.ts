@@ -6,7 +6,7 @@
  * Values are written anew from what was read: names without escapes, numbers within limits, colours, a few functions of these.
  */
 import { parseColor } from "./color.ts";
-import { nameIn, readStringToken, type Token } from "./css.ts";
+import { readCssTokenName, readStringToken, type Token } from "./css.ts";
 
 /** A part of a value. */
 interface Part {
@@ -82,13 +82,13 @@ function urlAt(tokens: readonly Token[], at: number): { part: Plain; end: number
 function readPlainPart(token: Token): Plain {
   const { kind, text } = token;
   if (isOpening(token)) {
-    const name = kind === "call" ? nameIn(token).toLowerCase() : "";
+    const name = kind === "call" ? readCssTokenName(token).toLowerCase() : "";
     return name === "" || PLAIN_NAME.test(name) ? { ...UNKNOWN, kind: "call", text: name } : UNKNOWN;
   }
   switch (kind) {
     case "name":
     case "hash": {
-      const name = nameIn(token);
+      const name = readCssTokenName(token);
       if (kind === "name") return PLAIN_NAME.test(name) ? { ...UNKNOWN, kind, text: name } : UNKNOWN;
       return { ...UNKNOWN, kind, text: `#${name}` };
     }
@@ -494,7 +494,11 @@ const ofWord = list(8, isWord, isString, isComma, isColor, size(-LARGEST), isNum
  * The declarations that stand for one, as they are served: none if it is dropped. `property`: lower case. `isSent`: in mail that
  * leaves.
  */
-export function served(property: string, value: readonly Token[], isSent = false): [property: string, value: string][] {
+export function sanitizeDeclaration(
+  property: string,
+  value: readonly Token[],
+  isSent = false,
+): [property: string, value: string][] {
   if (value.length > MAX_TOKENS) return [];
   const isCustom = CUSTOM.test(property);
   const isBackground = property === "background";

@@ -3,15 +3,31 @@
  * declarations (style.ts) so that what they hide stays hidden. The message's budget pays for each comparison: a sheet that exceeds
  * it is an attempt to evade the check.
  */
-import { type Customs, cascade, type Matched, NO_CUSTOMS } from "./cascade.ts";
+import { type Customs, cascadeCssDeclarations, type Matched, NO_CUSTOMS } from "./cascade.ts";
 import type { Written } from "./css.ts";
-import { asText, type Declaration, type Declarations, GLOBAL, isCustom, isRead, longhandsIn } from "./declarations.ts";
-import { hidesAll, isBelow, isMoved, isOut, isPlaced, MOVING, PLACING } from "./hiding.ts";
+import {
+  canPropertyHideText,
+  type Declaration,
+  type Declarations,
+  GLOBAL,
+  isCustomProperty,
+  longhandsIn,
+  toTextDeclarations,
+} from "./declarations.ts";
+import {
+  hasNegativeZIndex,
+  hidesAll,
+  isCssPositioned,
+  isPlacedOutOfSight,
+  isTransformedOutOfSight,
+  MOVING,
+  PLACING,
+} from "./hiding.ts";
 import type { Budget } from "./markup.ts";
-import { distanceIn, isContained, listMatchKeys, type Styled } from "./match.ts";
-import { measure, type Selector } from "./selector.ts";
+import { findScopeDistance, isContainerConditionMet, listMatchKeys, type Styled } from "./match.ts";
+import { measureSelector, type Selector } from "./selector.ts";
 import { readStyleSheets, type Sheets, type StyleRule } from "./sheets.ts";
-import { served } from "./style.ts";
+import { sanitizeDeclaration } from "./style.ts";
 
 /** A rule with one of its selectors. */
 interface Choice {
@@ -30,14 +46,14 @@ interface Block {
 export type Sheet = (element: Styled) => readonly Matched[];
 
 /** Reads the sheets of a mail; undefined if no rule in them could hide something. @throws OverBudget */
-export function readSheets(html: string, budget: Budget): Sheet | undefined {
+export function readHidingStyleSheets(html: string, budget: Budget): Sheet | undefined {
   const choices: Choice[] = [];
   const byKey = new Map<string, number[]>();
   for (const rule of readStyleSheets(html, budget).rules) {
-    if (rule.isElsewhere || !rule.declarations.some(({ property }) => isRead(property))) continue;
+    if (rule.isElsewhere || !rule.declarations.some(({ property }) => canPropertyHideText(property))) continue;
     const block: Block = { rule };
     for (const selector of rule.selectors) {
-      const index = choices.push({ selector, weight: measure(selector).weight, block }) - 1;
+      const index = choices.push({ selector, weight: measureSelector(selector).weight, block }) - 1;
       for (const key of listMatchKeys(selector)) {
         const indexes = byKey.get(key) ?? [];
         byKey.set(key, indexes);
@@ -46,7 +62,7 @@ export function readSheets(html: string, budget: Budget): Sheet | undefined {
     }
   }
   if (choices.length === 0) return undefined;
-  const hiding = hidingIn(html, budget);
+  const hiding = findHidingDeclarations(html, budget);
   return (element) => {
     const found = [byKey.get("*"), byKey.get(element.name), byKey.get(`#${element.attributes.id ?? ""}`)];
     for (const name of element.classes) found.push(byKey.get(`.${name}`));
@@ -58,8 +74,8 @@ export function readSheets(html: string, budget: Budget): Sheet | undefined {
       budget.spend(50);
       const choice = choices[index] as Choice;
       const { scope, containers } = choice.block.rule;
-      const distance = distanceIn(scope, choice.selector, element, budget);
-      if (distance === undefined || !containers.every((one) => isContained(one, element, budget))) continue;
+      const distance = findScopeDistance(scope, choice.selector, element, budget);
+      if (distance === undefined || !containers.every((one) => isContainerConditionMet(one, element, budget))) continue;
       const { selector, weight, block } = choice;
       matched.push({ selector, weight, block, index, distance });
     }
@@ -85,7 +101,7 @@ function listRuleDeclarations(
   hiding: Hiding,
   budget: Budget,
 ): NonNullable<Block["declarations"]> {
-  const received = longhandsIn(asText(declarations, budget), budget);
+  const received = longhandsIn(toTextDeclarations(declarations, budget), budget);
   return [
     received,
     around === undefined ? [] : longhandsIn(serve(declarations, received, budget, { ofRule: true, hiding }), budget),
@@ -122,7 +138,7 @@ const IN_ATTRIBUTES =
 const hidings = new WeakMap<Sheets, Hiding>();
 
 /** Finds the declarations in the sheets of HTML that hide something. @throws OverBudget */
-export function hidingIn(html: string, budget: Budget): Hiding {
+export function findHidingDeclarations(html: string, budget: Budget): Hiding {
   const sheets = readStyleSheets(html, budget);
   const known = hidings.get(sheets);
   if (known !== undefined) return known;
@@ -135,17 +151,17 @@ export function hidingIn(html: string, budget: Budget): Hiding {
   for (const { declarations } of sheets.rules) {
     budget.spend(20);
     const isMoving = declarations.some(({ property }) => CONCEALING.test(property));
-    if (!isMoving && !declarations.some(({ property }) => isCustom(property))) continue;
-    const read = longhandsIn(asText(declarations, budget), budget);
-    for (const { property, value } of read) if (isCustom(property)) customs.set(property, value);
+    if (!isMoving && !declarations.some(({ property }) => isCustomProperty(property))) continue;
+    const read = longhandsIn(toTextDeclarations(declarations, budget), budget);
+    for (const { property, value } of read) if (isCustomProperty(property)) customs.set(property, value);
     if (isMoving) moving.push(read);
   }
   for (const read of moving) {
     const style = computeStyle(read, customs, budget);
-    add(PLACING.filter((property) => isOut(property, style.get(property))));
-    add(MOVING.filter((property) => isMoved(property, style.get(property))));
-    if (isBelow(style)) add(["z-index"]);
-    if (isPlaced(style)) add(["position"]);
+    add(PLACING.filter((property) => isPlacedOutOfSight(property, style.get(property))));
+    add(MOVING.filter((property) => isTransformedOutOfSight(property, style.get(property))));
+    if (hasNegativeZIndex(style)) add(["z-index"]);
+    if (isCssPositioned(style)) add(["position"]);
   }
   // What attributes hide is undone in sheets. That something else reads so does no harm.
   budget.spend(html.length);
@@ -159,9 +175,9 @@ export function hidingIn(html: string, budget: Budget): Hiding {
 }
 
 const computeStyle = (declarations: readonly Declaration[], customs: Customs, budget: Budget): Map<string, string> =>
-  cascade(
+  cascadeCssDeclarations(
     [],
-    declarations.filter(({ property }) => !isCustom(property)),
+    declarations.filter(({ property }) => !isCustomProperty(property)),
     0,
     customs,
     budget,
@@ -172,8 +188,8 @@ const computeStyle = (declarations: readonly Declaration[], customs: Customs, bu
  * is replaced by one that is.
  * @throws OverBudget
  */
-export function servedStyle(written: readonly Written[], budget: Budget, serving: Serving = {}): string {
-  const received = longhandsIn(asText(written, budget), budget);
+export function sanitizeDeclarations(written: readonly Written[], budget: Budget, serving: Serving = {}): string {
+  const received = longhandsIn(toTextDeclarations(written, budget), budget);
   return serve(written, received, budget, serving)
     .map(({ property, value, isImportant }) => `${property}:${value}${isImportant ? "!important" : ""}`)
     .join(";");
@@ -190,7 +206,7 @@ function serve(
   let isWhole = true;
   for (const { property, value, isImportant } of written) {
     budget.spend(100 + 20 * value.length);
-    const declarations = served(property, value, isSent);
+    const declarations = sanitizeDeclaration(property, value, isSent);
     isWhole &&= declarations.length > 0;
     for (const [property, value] of declarations) result.push({ property, value, isImportant });
   }
@@ -214,7 +230,7 @@ function concealed(style: Declarations, hiding: Hiding["properties"]): [property
   const found: [string, string][] = [];
   for (const property of MOVING) {
     const value = style.get(property);
-    if (isMoved(property, value)) found.push([property, MOVED.get(property) as string]);
+    if (isTransformedOutOfSight(property, value)) found.push([property, MOVED.get(property) as string]);
     else if (value !== undefined && hiding.has(property)) found.push([property, "none"]);
   }
   const position = style.get("position");
@@ -224,15 +240,15 @@ function concealed(style: Declarations, hiding: Hiding["properties"]): [property
   // Without sheets, nothing undoes it.
   if (hiding.size === 0) return found;
   const isPlacedThere = position === undefined ? hiding.has("position") : !isStatic && position !== "sticky";
-  if (isPlacedThere && PLACING.some((property) => isOut(property, style.get(property)))) {
+  if (isPlacedThere && PLACING.some((property) => isPlacedOutOfSight(property, style.get(property)))) {
     // Out of the flow, and cut off: so it lies over nothing.
     found.push(["position", "absolute"], ["clip", "rect(0,0,0,0)"]);
   } else if (isUndone) found.push(["position", isStatic ? "static" : "relative"]);
-  else if (position !== undefined && hiding.has("z-index") && (places.length === 0 || isBelow(style)))
+  else if (position !== undefined && hiding.has("z-index") && (places.length === 0 || hasNegativeZIndex(style)))
     found.push(["position", isStatic ? "static" : "relative"]);
   if (hiding.has("z-index") && style.has("z-index")) {
     const isPicture = /^[+-]?\d/.test(style.get("z-index") ?? "");
-    found.push(["z-index", isBelow(style) ? "-1" : isPicture ? "0" : "auto"]);
+    found.push(["z-index", hasNegativeZIndex(style) ? "-1" : isPicture ? "0" : "auto"]);
   }
   return found;
 }

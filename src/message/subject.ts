@@ -87,7 +87,7 @@ export function parseSubjectKey(subject: string): { key: string; isReply: boolea
 }
 
 /** True if a subject begins with a reply prefix. */
-export const isReply = (subject: string): boolean => REPLY.test(normalised(subject));
+export const isReplySubject = (subject: string): boolean => REPLY.test(normalised(subject));
 
 /** True if a subject begins with a forward prefix. */
-export const isForward = (subject: string): boolean => FORWARD.test(normalised(subject));
+export const isForwardSubject = (subject: string): boolean => FORWARD.test(normalised(subject));

@@ -2,11 +2,11 @@
  * Reads winmail.dat, which Outlook and Exchange write (TNEF, MS-OXTNEF): the body of the message and its files. Bounded: each
  * step takes octets of the file, RTF is decompressed to MOST_RTF at most, and messages are read to a depth of MOST_DEPTH.
  */
-import { decodeCharset, decodeOctets } from "./charset.ts";
+import { decodeCharset, decodeUnlabelledText } from "./charset.ts";
 import { composeMessage } from "./compose.ts";
 import { dateHeader } from "./date.ts";
-import { messageName, typeOfName } from "./decode.ts";
-import { holdsHtml, readRtf } from "./rtf.ts";
+import { mediaTypeFromFilename, messageFilename } from "./decode.ts";
+import { containsRtfHtml, parseRtf } from "./rtf.ts";
 
 export interface TnefFile {
   /** "" if it has none. */
@@ -207,7 +207,7 @@ function codePageCharset(codepage: number): string {
 }
 
 const decodeTnefText = (octets: Buffer, charset: string): string =>
-  endAtNul(decodeCharset(octets, charset) ?? decodeOctets(octets));
+  endAtNul(decodeCharset(octets, charset) ?? decodeUnlabelledText(octets));
 
 function endAtNul(text: string): string {
   const nul = text.indexOf("\0");
@@ -229,7 +229,7 @@ function bodyAndFiles(found: TnefObject): Tnef {
     (found.content ? decodeTnefText(found.content, charset) : "");
   const read = { text, html: readTnefHtml(found) };
   const rtf = read.text === "" || read.html === "" ? readTnefRtf(found) : undefined;
-  if (rtf !== undefined && holdsHtml(rtf)) read.html ||= textOfRtf(rtf, true);
+  if (rtf !== undefined && containsRtfHtml(rtf)) read.html ||= textOfRtf(rtf, true);
   else if (rtf !== undefined) read.text ||= textOfRtf(rtf, false);
   return {
     ...(read.text.trim() !== "" && { text: read.text }),
@@ -255,7 +255,7 @@ function textOfRtf(rtf: Buffer, html: boolean): string {
     room -= piece.length;
     if (room >= 0) pieces.push(piece);
   };
-  readRtf(rtf, { add, leaveOut() {}, look() {} }, { html });
+  parseRtf(rtf, { add, leaveOut() {}, look() {} }, { html });
   return pieces.join("");
 }
 
@@ -286,7 +286,7 @@ function readTnefFile(file: Attributes, found: TnefObject): TnefFile | undefined
   const contentId = string(PROPERTIES.contentId).replace(/[<>\s]/g, "");
   return {
     name,
-    type: MEDIA_TYPE.test(type) && type !== "application/octet-stream" ? type : typeOfName(name),
+    type: MEDIA_TYPE.test(type) && type !== "application/octet-stream" ? type : mediaTypeFromFilename(name),
     content: Buffer.from(content),
     ...(contentId !== "" && { contentId }),
   };
@@ -320,7 +320,7 @@ function readTnefMessage(found: TnefObject, name: string): TnefFile & Pick<Tnef,
       ...(contentId !== undefined && { contentId }),
     })),
   });
-  const filename = messageName(name || subject) || "message.eml";
+  const filename = messageFilename(name || subject) || "message.eml";
   return { name: filename, type: "message/rfc822", content: Buffer.from(content), isWhole };
 }
 

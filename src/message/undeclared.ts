@@ -5,9 +5,16 @@
  * Header fields follow the charset that the message declares for its text. Otherwise jschardet guesses, once a message,
  * from a sample of a fixed size. Valid UTF-8, and text in the charset that it declares, cost nothing.
  */
-import { decodeCharset, decodeDoubtful, decodeNearUtf8, type Guess, guessWindows1252, isEightBit } from "./charset.ts";
+import {
+  decodeCharset,
+  decodeMislabelledText,
+  decodeNearUtf8,
+  type Guess,
+  guessWindows1252,
+  isEightBitCharset,
+} from "./charset.ts";
 import { decodePartOctets } from "./decode.ts";
-import { unfold } from "./headers.ts";
+import { unfoldHeaderValue } from "./headers.ts";
 import { type Part, parseHeaderValue, walkLeafParts } from "./structure.ts";
 
 /** Charsets of mail, as jschardet calls them. Others, as of DOS and Macintosh, would win short samples by chance. */
@@ -23,7 +30,7 @@ const LARGEST_SOURCE = 64 * 1024;
 const FEWEST_LETTERS = 3;
 
 /** Guesses the charset of a message when first asked. */
-export function guessFor(buffer: Buffer, root: Part): Guess {
+export function createCharsetGuesser(buffer: Buffer, root: Part): Guess {
   let guessed: Promise<string> | undefined;
   return () => {
     guessed ??= guess(collectEightBitSample(buffer, root));
@@ -80,12 +87,12 @@ export type FieldDecoder = (part: Part, octets: Uint8Array) => Promise<string>;
  * declares, or the guessed one.
  */
 export function createFieldDecoder(root: Part, guess: Guess): FieldDecoder {
-  const declared = [...walkLeafParts(root)].map(declaredCharset).find(isEightBit);
+  const declared = [...walkLeafParts(root)].map(declaredCharset).find(isEightBitCharset);
   return async (part, octets) => {
     const own = declaredCharset(part);
-    const charset = isEightBit(own) ? own : declared;
+    const charset = isEightBitCharset(own) ? own : declared;
     const text = charset === undefined ? undefined : decodeCharset(octets, charset);
-    return decodeNearUtf8(octets, 1 / 2) ?? (await decodeDoubtful(octets, text, guess));
+    return decodeNearUtf8(octets, 1 / 2) ?? (await decodeMislabelledText(octets, text, guess));
   };
 }
 
@@ -99,7 +106,7 @@ export async function decodeFields(root: Part, guess: Guess): Promise<void> {
     const { contentType } = part;
     for (const field of part.header.fields) {
       if (field.octets === undefined) continue;
-      const text = unfold(await decode({ ...part, contentType }, field.octets));
+      const text = unfoldHeaderValue(await decode({ ...part, contentType }, field.octets));
       // The values themselves tell the type and the boundary, which are ASCII.
       if (/^content-type$/i.test(field.name)) part.contentType = parseHeaderValue(text);
       else if (/^content-disposition$/i.test(field.name)) part.disposition = parseHeaderValue(text);

@@ -3,7 +3,7 @@
  * so that text which only looks like one stays text. Linear time: a line of data never begins a file.
  */
 
-import { decodeOctets } from "./charset.ts";
+import { decodeUnlabelledText } from "./charset.ts";
 
 /** A piece of a text: what stays text, by its offsets, or a file. */
 export type Piece = { start: number; end: number } | { name: string; content: Buffer };
@@ -45,7 +45,7 @@ function lineAt(octets: Buffer, start: number): { end: number; next: number } {
 function readFile(octets: Buffer, begin: number): { name: string; content: Buffer; end: number } | undefined {
   const first = lineAt(octets, begin);
   if (first.end - begin > 300) return undefined;
-  const [, name] = BEGIN.exec(decodeOctets(octets.subarray(begin, first.end))) ?? [];
+  const [, name] = BEGIN.exec(decodeUnlabelledText(octets.subarray(begin, first.end))) ?? [];
   if (name === undefined) return undefined;
   const lines: Buffer[] = [];
   let isOver = false;

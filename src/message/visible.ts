@@ -1,7 +1,7 @@
 /**
  * Removes from the HTML of mail the text that its reader does not see (of no size, in the colour of its ground, outside the
  * window, not displayed), and lays out the rest as text. Text that is hidden from people is kept from models too, which would
- * take it for part of the message. Chooses between the text of the visible HTML and the text part for a model (seenText).
+ * take it for part of the message. Chooses between the text of the visible HTML and the text part for a model (visibleTextForModel).
  *
  * There are two readers: one sees the HTML as received, the other as the app shows it (sanitize.ts), each with its style
  * sheets. Text that either does not see is hidden.
@@ -10,25 +10,25 @@
  * costs more than the message's budget, counts as hidden; otherwise a sender could evade the check by adding tags.
  */
 
-import { type Customs, cascade, type Matched, NO_CUSTOMS } from "./cascade.ts";
+import { type Customs, cascadeCssDeclarations, type Matched, NO_CUSTOMS } from "./cascade.ts";
 import { legacyColor } from "./color.ts";
 import { type Declaration, type Declarations, readDeclarations } from "./declarations.ts";
 import { hidesAll } from "./hiding.ts";
 import {
+  computeTextAppearance,
   DEFAULT_INK,
   estimateElementHeight,
   type Ink,
-  inkInside,
-  isBehind,
-  isReadable,
-  takeRoom,
+  isBehindBackground,
+  isTextReadable,
+  placeTextInBoxes,
   widthInside,
 } from "./ink.ts";
-import { createLayout, NO_TEXT } from "./layout.ts";
-import { type Budget, createBudget, isTooLarge, type Reader, readMarkup } from "./markup.ts";
+import { createTextLayout, NO_TEXT } from "./layout.ts";
+import { type Budget, createHtmlBudget, isHtmlTooLarge, type Reader, readMarkup } from "./markup.ts";
 import type { Styled } from "./match.ts";
-import { DROPPED_WITH_CONTENT, isOfHead, MAX_DEPTH, shownAttributes } from "./sanitize.ts";
-import { type Hiding, hidingIn, readSheets, type Sheet } from "./stylesheet.ts";
+import { DROPPED_WITH_CONTENT, isHtmlHeadTag, MAX_DEPTH, sanitizeAttributes } from "./sanitize.ts";
+import { findHidingDeclarations, type Hiding, readHidingStyleSheets, type Sheet } from "./stylesheet.ts";
 
 export interface VisibleHtml {
   html: string;
@@ -91,13 +91,13 @@ const NOT_COUNTED = /[\s\p{DI}\u2800]+/gu;
 const SMALLEST_IMAGE = 2;
 
 /** The HTML without its hidden text. Never throws: HTML that cannot be followed counts as hidden. */
-export const visibleHtml = (html: string, budget: Budget = createBudget()): VisibleHtml =>
-  followHtml(html, budget) ?? { html: "", text: "", hidden: html.replace(NOT_COUNTED, "").length };
+export const visibleHtml = (html: string, budget: Budget = createHtmlBudget()): VisibleHtml =>
+  findVisibleHtml(html, budget) ?? { html: "", text: "", hidden: html.replace(NOT_COUNTED, "").length };
 
 /**
  * Returns the HTML without its hidden text; undefined if it cannot be followed, because it is too large or exceeds the budget.
  */
-export function followHtml(html: string, budget: Budget): VisibleHtml | undefined {
+export function findVisibleHtml(html: string, budget: Budget): VisibleHtml | undefined {
   if (budget.visible.has(html)) return budget.visible.get(html);
   const visible = readVisible(html, budget);
   budget.visible.set(html, visible);
@@ -105,7 +105,7 @@ export function followHtml(html: string, budget: Budget): VisibleHtml | undefine
 }
 
 function readVisible(html: string, budget: Budget): VisibleHtml | undefined {
-  if (isTooLarge(html)) return undefined;
+  if (isHtmlTooLarge(html)) return undefined;
   try {
     const walk = startWalk(html, budget);
     readMarkup(html, budget, walk);
@@ -123,9 +123,9 @@ const DEFAULT_INKS: Inks = [DEFAULT_INK, DEFAULT_INK];
 const WINDOW = 800;
 
 function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHtml } {
-  const sheet = readSheets(html, budget);
-  const looks = createLooks(sheet, hidingIn(html, budget), budget);
-  const layout = createLayout(budget);
+  const sheet = readHidingStyleSheets(html, budget);
+  const looks = createLooks(sheet, findHidingDeclarations(html, budget), budget);
+  const layout = createTextLayout(budget);
   const path: Open[] = [];
   const remaining: string[] = [];
   let copied = 0;
@@ -185,12 +185,13 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
     let [received, shown] = path[at]?.inks ?? DEFAULT_INKS;
     // Formatting goes on in the part.
     for (const { name, styles } of path.slice(at + 1)) {
-      if (FORMATTING.has(name)) [received, shown] = [inkInside(received, styles[0]), inkInside(shown, styles[1])];
+      if (FORMATTING.has(name))
+        [received, shown] = [computeTextAppearance(received, styles[0]), computeTextAppearance(shown, styles[1])];
     }
     return { inks: [received, shown], before: CELLS.has(name) ? undefined : path[at]?.before };
   }
 
-  const isConcealed = (): boolean => isContinued() || !inksOfText().every(isReadable);
+  const isConcealed = (): boolean => isContinued() || !inksOfText().every(isTextReadable);
 
   /** An element that comes next inside of the last one of the path. */
   function createOpenElement(name: string, attributes: Record<string, string>, isMarker: boolean): Open {
@@ -232,19 +233,25 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       isPage,
       isInline: isInline(name, both[n].style, parent?.styles[n]),
     }));
-    element.inks = [inkInside(outer[0], received.style, standing[0]), inkInside(outer[1], shown.style, standing[1])];
+    element.inks = [
+      computeTextAppearance(outer[0], received.style, standing[0]),
+      computeTextAppearance(outer[1], shown.style, standing[1]),
+    ];
     element.styles = [received.style, shown.style];
     element.style = received.style;
     [element.customs, element.customsShown] = [received.customs, shown.customs];
     element.width = widthInside(received.style, attributes.width, element.width);
     const isSmall = () => isTiny(attributes, received.style) || isTiny(attributes, shown.style);
-    const isHidden = both.some(({ style }, n) => hidesAll(style, standing[n]) || isBehind(style, outer[n] as Ink));
+    const isHidden = both.some(
+      ({ style }, n) => hidesAll(style, standing[n]) || isBehindBackground(style, outer[n] as Ink),
+    );
     if (isHidden || hidesItself(name, attributes) || (name === "img" && isSmall())) {
       element.hides = true;
       if (hiding++ === 0) hiddenFrom = from;
       if (name === "img") hidden += (attributes.alt ?? "").replace(NOT_COUNTED, "").length;
     }
-    element.conceals = element.hides || (received.style.size + shown.style.size > 0 && !element.inks.every(isReadable));
+    element.conceals =
+      element.hides || (received.style.size + shown.style.size > 0 && !element.inks.every(isTextReadable));
   }
 
   /**
@@ -253,7 +260,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
    */
   function enter(name: string | undefined, from: number): void {
     if (sheet === undefined || entered.size === 2) return;
-    const isInBody = name === undefined || !(isOfHead(name) || name === "body");
+    const isInBody = name === undefined || !(isHtmlHeadTag(name) || name === "body");
     for (const [around, isDue] of [
       ["html", name !== "html"],
       ["body", isInBody],
@@ -270,8 +277,8 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
   /** True if the boxes around the text have room for it. */
   function isInside(text: string): boolean {
     const [received, shown] = inksOfText();
-    const isRoom = takeRoom(received, text, layout.lines, budget);
-    return takeRoom(shown, text, layout.lines, budget) && isRoom;
+    const isRoom = placeTextInBoxes(received, text, layout.lines, budget);
+    return placeTextInBoxes(shown, text, layout.lines, budget) && isRoom;
   }
 
   return {
@@ -289,7 +296,7 @@ function startWalk(html: string, budget: Budget): Reader & { finish(): VisibleHt
       const { inks: outer } = element;
       path.push(element);
       if (sheet !== undefined || !isPlain(attributes) || HINTED.has(name) || NOT_SHOWN.has(name)) look(element, from);
-      isHead &&= isOfHead(name);
+      isHead &&= isHtmlHeadTag(name);
       if (hiding > 0) return;
       // The target of a link would appear in place of its text, and so would the description of an image.
       const isLeftOut = (name === "img" && isContinued()) || (name === "a" && isConcealed());
@@ -393,7 +400,7 @@ function createLooks(sheet: Sheet | undefined, hiding: Hiding, budget: Budget): 
     outer: Customs,
   ): Look {
     const own = attributes.style === undefined ? [] : declarationsIn(attributes.style);
-    const declared = cascade(matched, own, reading, outer, budget);
+    const declared = cascadeCssDeclarations(matched, own, reading, outer, budget);
     const style = new Map(listPresentationalHints(name, attributes, link));
     for (const [property, value] of declared.style) style.set(property, value);
     budget.spend(1_000);
@@ -416,7 +423,7 @@ function createLooks(sheet: Sheet | undefined, hiding: Hiding, budget: Budget): 
     const key = isAlone ? [name, isDropped, attributes.href === undefined, ...given].join("\0") : "";
     const known = looks.get(key);
     if (known !== undefined) return known;
-    const shown = isDropped ? undefined : shownAttributes(name, attributes, budget, hiding);
+    const shown = isDropped ? undefined : sanitizeAttributes(name, attributes, budget, hiding);
     const matched = sheet?.(element) ?? NOTHING_MATCHES;
     const received = computeLook(element, matched, 0, customs);
     const isAlike =
@@ -499,7 +506,11 @@ const MAX_COMPARED = 256 * 1024;
  * The text for a model. `text`: as stored; `html`: as received, if there is any. Links become `text <https://…>`. A text part
  * beside HTML that shows no text counts as hidden.
  */
-export function seenText(text: string, html: string | undefined, budget: Budget = createBudget()): SeenText {
+export function visibleTextForModel(
+  text: string,
+  html: string | undefined,
+  budget: Budget = createHtmlBudget(),
+): SeenText {
   // People are shown the text beside empty HTML.
   if (html === undefined || html.trim() === "") return { text, hidden: 0, fromHtml: false };
   const { text: shown, hidden } = visibleHtml(html, budget);

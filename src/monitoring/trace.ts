@@ -7,8 +7,8 @@
 import { and, eq, inArray, type SQL } from "drizzle-orm";
 import { AppError } from "../base/errors.ts";
 import { toIsoTime } from "../base/time.ts";
-import { findByMessageId, listQueueEntries, type OutboundMessage } from "../outbound/queue.ts";
-import { type ArrivalDetail, type AttemptDetail, listSteps, type StoredStep } from "../outbound/trace-log.ts";
+import { listOutboundByMessageId, listQueueEntries, type OutboundMessage } from "../outbound/queue.ts";
+import { type ArrivalDetail, type AttemptDetail, listTraceSteps, type StoredStep } from "../outbound/trace-log.ts";
 import {
   events,
   mailboxes,
@@ -54,9 +54,9 @@ export function traceMessage(db: Db, reference: string): Traced {
     db,
     messageId === undefined ? eq(messages.id, text) : eq(messages.messageId, messageId),
   );
-  const outbound = messageId === undefined ? [] : findByMessageId(db, messageId);
+  const outbound = messageId === undefined ? [] : listOutboundByMessageId(db, messageId);
   const keys = [messageId, emailId].filter((key) => key !== undefined);
-  const stored = listSteps(db, keys);
+  const stored = listTraceSteps(db, keys);
   const ids = [
     ...copies.map(({ id }) => id),
     ...outbound.filter(({ notice }) => !notice).map(({ id }) => id),
@@ -85,7 +85,7 @@ function knownById(db: Db, id: string): { messageId: string | undefined; emailId
       .where(eq(outboundMessages.id, id))
       .get();
   if (message) return { messageId: message.messageId ?? undefined, emailId: id };
-  if (listSteps(db, [id]).length > 0) return { messageId: undefined, emailId: id };
+  if (listTraceSteps(db, [id]).length > 0) return { messageId: undefined, emailId: id };
   throw new AppError("not_found", `there is no message ${id}; one that was deleted is known by its Message-ID`);
 }
 

@@ -8,14 +8,21 @@ import { lstat } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { is } from "drizzle-orm";
 import { getTableConfig, SQLiteTable } from "drizzle-orm/sqlite-core";
-import { DATABASE, listGenerations, MANIFEST, readSums, requireFormat, SUMS } from "../backup/backup-layout.ts";
-import { hashFile, namesIn, readSmall } from "../backup/durable-files.ts";
+import {
+  DATABASE,
+  listGenerations,
+  MANIFEST,
+  parseChecksums,
+  requireBackupFormat,
+  SUMS,
+} from "../backup/backup-layout.ts";
+import { hashFile, listFolderNames, readSmallFile } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
-import { emptyDatabase, MIGRATIONS, migrate } from "../store/migrate.ts";
+import { emptyDatabase, MIGRATIONS, migrateDatabase } from "../store/migrate.ts";
 import * as schema from "../store/schema.ts";
 import { EXPORT, type ExportManifest } from "./export-layout.ts";
-import { countTableRows, messagesBetween } from "./rows.ts";
+import { countTableRows, messagesBetweenSql } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
 /** The refusal of an export. `what`: what is wrong with it. */
@@ -28,7 +35,7 @@ export class Damaged extends AppError {
   }
 }
 
-export const damaged = (what: string, cause?: unknown): Damaged => new Damaged(what, cause);
+export const damagedExportError = (what: string, cause?: unknown): Damaged => new Damaged(what, cause);
 
 export interface FoundExport {
   folder: string;
@@ -47,14 +54,14 @@ export async function openExport(folder: string, data: string): Promise<FoundExp
   const { manifest, sums } = await readManifest(path);
   const database = join(path, DATABASE);
   // A journal beside the database would be taken for its own.
-  const stray = (await namesIn(path)).find((name) => name !== SUMS && !sums.has(name));
-  if (stray !== undefined) throw damaged(`${stray} does not belong there`);
+  const stray = (await listFolderNames(path)).find((name) => name !== SUMS && !sums.has(name));
+  if (stray !== undefined) throw damagedExportError(`${stray} does not belong there`);
   for (const [name, sha256] of sums) {
-    if ((await plainSize(join(path, name))) === undefined) throw damaged(`${name} is missing`);
+    if ((await findPlainFileSize(join(path, name))) === undefined) throw damagedExportError(`${name} is missing`);
     const hashed = await hashFile(join(path, name)).catch((error) => {
-      throw damaged(name, error);
+      throw damagedExportError(name, error);
     });
-    if (hashed.sha256 !== sha256) throw damaged(`${name} has another checksum`);
+    if (hashed.sha256 !== sha256) throw damagedExportError(`${name} has another checksum`);
   }
   checkDatabase(database, manifest);
   if (manifest.schema === MIGRATIONS.length) return { folder, path, manifest, database, close() {} };
@@ -64,10 +71,10 @@ export async function openExport(folder: string, data: string): Promise<FoundExp
   chmodSync(migrated, 0o600);
   const db = new Database(migrated, { readwrite: true, strict: true });
   try {
-    migrate(db, { claim: () => () => {} });
+    migrateDatabase(db, { claim: () => () => {} });
   } catch (error) {
     rmSync(migrated, { force: true });
-    throw damaged("its rows cannot be brought up to date", error);
+    throw damagedExportError("its rows cannot be brought up to date", error);
   } finally {
     db.close();
   }
@@ -79,13 +86,13 @@ async function readManifest(path: string): Promise<{ manifest: ExportManifest; s
   let sums: Map<string, string>;
   let manifest: ExportManifest;
   try {
-    sums = readSums(await readSmall(join(path, SUMS)));
-    manifest = JSON.parse(await readSmall(join(path, MANIFEST)));
+    sums = parseChecksums(await readSmallFile(join(path, SUMS)));
+    manifest = JSON.parse(await readSmallFile(join(path, MANIFEST)));
     if (!isManifest(manifest)) throw new Error(`${MANIFEST} is not one`);
   } catch (error) {
-    throw damaged(error instanceof Error ? error.message : String(error), error);
+    throw damagedExportError(error instanceof Error ? error.message : String(error), error);
   }
-  requireFormat("the export", manifest.format);
+  requireBackupFormat("the export", manifest.format);
   if (manifest.schema <= MIGRATIONS.length) return { manifest, sums };
   throw new AppError(
     "conflict",
@@ -94,12 +101,12 @@ async function readManifest(path: string): Promise<{ manifest: ExportManifest; s
 }
 
 /** Size of a plain file; undefined for a missing one. Links, pipes and devices are never opened. @throws AppError conflict for one */
-export async function plainSize(path: string): Promise<number | undefined> {
+export async function findPlainFileSize(path: string): Promise<number | undefined> {
   const found = await lstat(path).catch((error) => {
     if (isMissing(error)) return undefined;
     throw error;
   });
-  if (found && !found.isFile()) throw damaged(`${basename(path)} is no plain file`);
+  if (found && !found.isFile()) throw damagedExportError(`${basename(path)} is no plain file`);
   return found?.size;
 }
 
@@ -158,7 +165,7 @@ function checkDatabase(path: string, { schema, workspace, rows }: ExportManifest
     const ids = db.query<{ id: string }, []>("SELECT id FROM workspaces").all();
     if (ids.length !== 1 || ids[0]?.id !== workspace.id) throw new Error("it has another workspace");
   } catch (error) {
-    throw damaged(error instanceof Error ? error.message : String(error), error);
+    throw damagedExportError(error instanceof Error ? error.message : String(error), error);
   } finally {
     db?.close();
     made.close();
@@ -205,7 +212,7 @@ const DISAGREEING = [
   `outbound_messages m WHERE NOT (${isAt("m.return_path", "m.domain")}) OR m.return_path NOT GLOB 'bounce+[0-9a-z]*'
      OR m.recipients < 0 OR m.outside_recipients < 0`,
   `messages m JOIN moved.threads t ON t.seq = m.thread_seq
-     WHERE m.mailbox_id <> t.mailbox_id OR m.seq NOT ${messagesBetween("t.seq", "t.seq")}`,
+     WHERE m.mailbox_id <> t.mailbox_id OR m.seq NOT ${messagesBetweenSql("t.seq", "t.seq")}`,
   "thread_references m JOIN moved.threads t ON t.seq = m.thread_seq WHERE m.mailbox_id <> t.mailbox_id",
   "holds m JOIN moved.messages t ON t.seq = m.message_seq WHERE m.mailbox_id <> t.mailbox_id",
   "automatic_mail m JOIN moved.messages t ON t.seq = m.message_seq WHERE m.mailbox_id <> t.mailbox_id",
@@ -213,7 +220,7 @@ const DISAGREEING = [
 ];
 
 /** Checks the values in the attached database; in that of an export, also that there is no other workspace. @throws AppError conflict */
-export function checkValues(sqlite: Database, workspace?: ExportManifest["workspace"]): void {
+export function checkDatabaseValues(sqlite: Database, workspace?: ExportManifest["workspace"]): void {
   const exists = (query: string): boolean => sqlite.prepare(query).get() !== null;
   const tables = new Map(
     (Object.values(schema) as unknown[])
@@ -231,9 +238,9 @@ export function checkValues(sqlite: Database, workspace?: ExportManifest["worksp
       return `NOT (${column.notNull ? "" : `${quoted} IS NULL OR `}${isRight.join(" AND ")})`;
     });
     if (of === "workspaces" && workspace) wrong.push(`${by} <> '${workspace.id.replaceAll("'", "''")}'`);
-    if (exists(`SELECT 1 FROM moved.${name} WHERE ${wrong.join(" OR ")}`)) throw damaged(`a row of ${name}`);
+    if (exists(`SELECT 1 FROM moved.${name} WHERE ${wrong.join(" OR ")}`)) throw damagedExportError(`a row of ${name}`);
   }
   for (const query of DISAGREEING) {
-    if (exists(`SELECT 1 FROM moved.${query}`)) throw damaged(`a row of ${query.split(" ")[0]}`);
+    if (exists(`SELECT 1 FROM moved.${query}`)) throw damagedExportError(`a row of ${query.split(" ")[0]}`);
   }
 }

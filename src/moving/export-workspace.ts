@@ -16,13 +16,14 @@ import { writeFileSync } from "node:fs";
 import { readFile, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { eq } from "drizzle-orm";
-import { sealKeyIn } from "../access/identity.ts";
-import { openSeal } from "../access/seal.ts";
+import { secondFactorKeyPath } from "../access/identity.ts";
+import { openSecretSeal } from "../access/seal.ts";
 import { encryptText } from "../backup/age.ts";
 import {
   BLOB_LIST,
   BLOBS,
   DATABASE,
+  formatChecksums,
   GENERATIONS,
   generationId,
   generationTime,
@@ -32,41 +33,46 @@ import {
   PLAIN_FORMAT,
   SUMS,
   writeBlobList,
-  writeSums,
 } from "../backup/backup-layout.ts";
 import {
   checkFileState,
   findFileSize,
   hashFile,
-  isFull,
+  isDiskFullError,
+  listFolderNames,
   makeFolder,
-  namesIn,
-  sideBySide,
+  runConcurrently,
   syncFile,
   syncTree,
   writeBytes,
   writeText,
 } from "../backup/durable-files.ts";
-import { keepNewest, patiently, prepareFolder, sweepPool, sweepUnfinished } from "../backup/make.ts";
+import {
+  keepNewestGenerations,
+  prepareBackupFolder,
+  sweepBackupBlobs,
+  sweepUnfinishedGenerations,
+  waitForClaim,
+} from "../backup/make.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing, syncFolder } from "../base/files.ts";
 import { letOthersRun, pause } from "../base/pause.ts";
 import { newId } from "../base/runtime.ts";
-import { readTime, toIsoTime } from "../base/time.ts";
-import { releaseLeases as releaseDeliveries } from "../events/delivery-queue.ts";
-import { releaseLeases } from "../outbound/claims.ts";
-import { park, unpark } from "../outbound/queue.ts";
+import { readTimeField, toIsoTime } from "../base/time.ts";
+import { releaseAllWebhookLeases as releaseDeliveries } from "../events/delivery-queue.ts";
+import { releaseAllQueueLeases } from "../outbound/claims.ts";
+import { parkWorkspaceQueue, unparkWorkspaceQueue } from "../outbound/queue.ts";
 import { blobPath } from "../store/blobs.ts";
-import { claimBlobs, isClaimed, tryClaim } from "../store/claim.ts";
+import { claimBlobs, isDataFolderClaimed, tryLockFile } from "../store/claim.ts";
 import type { Core } from "../store/core.ts";
 import { emptyDatabase, MIGRATIONS } from "../store/migrate.ts";
 import { workspaces } from "../store/schema.ts";
 import { openSnapshot } from "../store/snapshot.ts";
-import { isDamage } from "../store/sound.ts";
+import { isDamagedBlobError } from "../store/sound.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
 import { EXPORT, type ExportManifest, SECOND_FACTORS } from "./export-layout.ts";
-import { countTableRows, listQuotedColumns, messagesBetween } from "./rows.ts";
-import { belongs, MOVED } from "./tables.ts";
+import { countTableRows, listQuotedColumns, messagesBetweenSql } from "./rows.ts";
+import { belongsToSql, MOVED } from "./tables.ts";
 
 export interface ExportRequest {
   workspace: { id: string; name: string };
@@ -106,16 +112,16 @@ export async function exportWorkspace(core: Core, request: ExportRequest): Promi
   const { runtime, site } = core;
   const data = site.folder;
   const folder = resolve(request.folder);
-  await prepareFolder(data, folder, EXPORT);
-  const releaseFolder = await patiently(() => tryClaim(join(folder, LOCK)), `into ${folder}`, runtime);
+  await prepareBackupFolder(data, folder, EXPORT);
+  const releaseFolder = await waitForClaim(() => tryLockFile(join(folder, LOCK)), `into ${folder}`, runtime);
   try {
     await requireSame(folder, request.workspace);
-    const releaseBlobs = await patiently(() => claimBlobs(data), `of ${data}`, runtime);
+    const releaseBlobs = await waitForClaim(() => claimBlobs(data), `of ${data}`, runtime);
     try {
       if (request.final) await close(core, request);
       const exported = await writeExport(core, { ...request, folder });
-      await keepNewest(folder, 1, readTime("createdAt", exported.createdAt), EXPORT);
-      await sweepPool(folder, EXPORT);
+      await keepNewestGenerations(folder, 1, readTimeField("createdAt", exported.createdAt), EXPORT);
+      await sweepBackupBlobs(folder, EXPORT);
       return exported;
     } finally {
       releaseBlobs();
@@ -150,17 +156,17 @@ async function close({ store, runtime, site }: Core, request: ExportRequest): Pr
     const exportId = newId(runtime, "exp");
     tx.update(workspaces).set({ moving: "out", exportId }).where(eq(workspaces.id, workspace.id)).run();
   });
-  const isRunning = isClaimed(site.folder);
+  const isRunning = isDataFolderClaimed(site.folder);
   if (isRunning) await pause(runtime, GRACE_MS);
   const until = runtime.now() + LONGEST_ATTEMPT_MS;
   for (;;) {
     const attempts = store.transact((tx) => {
       // Without a server, what is leased was cut short.
       if (!isRunning) {
-        releaseLeases(tx, runtime.now());
+        releaseAllQueueLeases(tx, runtime.now());
         releaseDeliveries(tx, runtime.now());
       }
-      return park(tx, workspace.id) + attemptsAtWebhooks(tx, workspace.id);
+      return parkWorkspaceQueue(tx, workspace.id) + attemptsAtWebhooks(tx, workspace.id);
     });
     if (attempts === 0) return;
     if (isInterrupted()) throw new Error(INTERRUPTED);
@@ -175,7 +181,7 @@ export function reopenWorkspace(tx: Tx, workspaceId: string): void {
   const { moving, name } = getWorkspaceRow(tx, workspaceId);
   if (moving !== "out") throw new AppError("conflict", `${name} has not left this server`);
   tx.update(workspaces).set({ moving: null, exportId: null }).where(eq(workspaces.id, workspaceId)).run();
-  unpark(tx, workspaceId);
+  unparkWorkspaceQueue(tx, workspaceId);
 }
 
 export function getWorkspaceRow(db: Db, workspaceId: string): typeof workspaces.$inferSelect {
@@ -195,7 +201,7 @@ const attemptsAtWebhooks = (db: Db, workspaceId: string): number =>
 async function writeExport(core: Core, request: ExportRequest): Promise<Exported> {
   const { store, runtime, site } = core;
   const { folder, workspace, version, sealFor } = request;
-  await sweepUnfinished(folder);
+  await sweepUnfinishedGenerations(folder);
   // The newest by its name, whatever the clock says.
   const last = (await listGenerations(folder, EXPORT)).at(-1)?.id ?? "";
   const createdAt = Math.max(runtime.now(), 1 + (generationTime(last) ?? -1));
@@ -229,14 +235,16 @@ async function writeExport(core: Core, request: ExportRequest): Promise<Exported
     };
     await writeText(join(unfinished, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
     const sums = new Map<string, string>();
-    for (const name of await namesIn(unfinished)) sums.set(name, (await hashFile(join(unfinished, name))).sha256);
-    await writeText(join(unfinished, SUMS), writeSums(sums));
+    for (const name of await listFolderNames(unfinished))
+      sums.set(name, (await hashFile(join(unfinished, name))).sha256);
+    await writeText(join(unfinished, SUMS), formatChecksums(sums));
     await rename(unfinished, join(parent, generation));
     await syncFolder(parent);
     return { folder, ...manifest, copied: blobs.copied, copiedBytes: blobs.copiedBytes };
   } catch (error) {
     await rm(unfinished, { recursive: true, force: true }).catch(() => {});
-    if (isFull(error)) throw new AppError("insufficient_storage", `the disk of ${folder} is full`, { cause: error });
+    if (isDiskFullError(error))
+      throw new AppError("insufficient_storage", `the disk of ${folder} is full`, { cause: error });
     throw error;
   }
 }
@@ -261,7 +269,7 @@ async function copyRows({ site }: Core, { workspace, isInterrupted, onProgress }
     db.query(copying(db, "workspaces", "source.workspaces t WHERE t.id = ?")).run(workspace.id);
     for (const table of MOVED.filter(({ stage }) => stage !== "mail")) {
       db.query(
-        copying(db, table.name, `main.${table.of} p CROSS JOIN source.${table.name} t ON ${belongs(table)}`),
+        copying(db, table.name, `main.${table.of} p CROSS JOIN source.${table.name} t ON ${belongsToSql(table)}`),
       ).run();
     }
     db.exec(
@@ -311,8 +319,8 @@ function copying(db: Database, table: string, from: string): string {
 function mailFrom(table: (typeof MOVED)[number]): string {
   const { name, of } = table;
   if (name === "threads") return "chosen p CROSS JOIN source.threads t ON t.seq = p.seq WHERE p.seq BETWEEN ?1 AND ?2";
-  const range = of === "messages" ? messagesBetween("?1", "?2") : "BETWEEN ?1 AND ?2";
-  return `main.${of} p CROSS JOIN source.${name} t ON ${belongs(table)} WHERE p.seq ${range}`;
+  const range = of === "messages" ? messagesBetweenSql("?1", "?2") : "BETWEEN ?1 AND ?2";
+  return `main.${of} p CROSS JOIN source.${name} t ON ${belongsToSql(table)} WHERE p.seq ${range}`;
 }
 
 /** Copies the blobs that the database names, and writes the list of them. */
@@ -326,12 +334,12 @@ async function copyBlobs(
     const pool = join(folder, BLOBS);
     const lacking = new Set<string>();
     let [copied, copiedBytes] = [0, 0];
-    await sideBySide(snapshot.blobs(), async (name) => {
+    await runConcurrently(snapshot.blobs(), async (name) => {
       if (isInterrupted()) throw new Error(INTERRUPTED);
       const path = blobPath(pool, name);
       if ((await checkFileState(path, { sha256: name, size: undefined }, false)) === "whole") return;
       const bytes = await blobs.read(name).catch((error) => {
-        if (isMissing(error) || isDamage(error)) return undefined;
+        if (isMissing(error) || isDamagedBlobError(error)) return undefined;
         throw error;
       });
       if (!bytes) {
@@ -355,7 +363,7 @@ async function copyBlobs(
 
 /** The secrets of second factors in the database, by the ids of their people, in base64. */
 function secretsIn({ runtime, log, site }: Core, database: string): Record<string, string> {
-  const seal = openSeal(sealKeyIn(site.folder), runtime, log);
+  const seal = openSecretSeal(secondFactorKeyPath(site.folder), runtime, log);
   const db = new Database(database, { readonly: true });
   try {
     const rows = db.query<{ userId: string; secret: Uint8Array }, []>(

@@ -4,24 +4,25 @@ import type { Tx } from "../store/store.ts";
 import type { ExportManifest } from "./export-layout.ts";
 import {
   ANNOUNCED,
-  freshOffsets,
-  inserting,
+  chooseFreshOffsets,
+  insertRowsSql,
   listQuotedColumns,
   type Offsets,
-  ownedBy,
-  raise,
-  readSequence,
+  ownedByWorkspaceSql,
+  raiseTableSequence,
+  readTableSequence,
 } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
 /** Adds what makes the workspace a served one. Its domains are claims, and its queue stays parked until they are verified. */
-export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets, now: number): void {
+export function finishWorkspaceImport(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets, now: number): void {
   const sqlite = tx.$client;
-  for (const name of ["events", "thread_changes"]) raise(sqlite, name, readSequence(sqlite, "moved", name));
+  for (const name of ["events", "thread_changes"])
+    raiseTableSequence(sqlite, name, readTableSequence(sqlite, "moved", name));
   const lasting = MOVED.filter(({ stage }) => stage === "last");
   const offsets = {
     ...logs,
-    ...freshOffsets(
+    ...chooseFreshOffsets(
       sqlite,
       lasting.map(({ name }) => name),
     ),
@@ -33,8 +34,8 @@ export function finish(tx: Tx, { id, workspace }: ExportManifest, logs: Offsets,
       sqlite.exec(`UPDATE main.mailboxes SET ${set} FROM moved.mailboxes m WHERE m.id = mailboxes.id`);
       continue;
     }
-    sqlite.prepare(`DELETE FROM main.${name} WHERE ${ownedBy(name)}`).run(workspace.id);
-    sqlite.exec(inserting(sqlite, name, offsets, "TRUE"));
+    sqlite.prepare(`DELETE FROM main.${name} WHERE ${ownedByWorkspaceSql(name)}`).run(workspace.id);
+    sqlite.exec(insertRowsSql(sqlite, name, offsets, "TRUE"));
   }
   cancelNotices(sqlite, workspace.id, now);
   announce(sqlite, logs);
@@ -80,7 +81,7 @@ function tellFollowers(sqlite: Database, workspaceId: string): void {
   const { seq } = sqlite
     .prepare<{ seq: number }, []>("SELECT coalesce(max(seq), 0) AS seq FROM main.thread_changes")
     .get() ?? { seq: 0 };
-  const after = Math.max(seq, readSequence(sqlite, "main", "thread_changes"));
+  const after = Math.max(seq, readTableSequence(sqlite, "main", "thread_changes"));
   sqlite
     .prepare(
       `INSERT INTO main.thread_changes (seq, thread_seq, thread_id, mailbox_id, kind)

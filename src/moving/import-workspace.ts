@@ -13,40 +13,46 @@
  */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import { join, resolve } from "node:path";
-import { sealKeyIn } from "../access/identity.ts";
-import { openSeal } from "../access/seal.ts";
-import { replaceSecret } from "../access/second-factor.ts";
-import { isProven, markVerified } from "../admin/domains.ts";
+import { secondFactorKeyPath } from "../access/identity.ts";
+import { openSecretSeal } from "../access/seal.ts";
+import { replaceSecondFactorSecret } from "../access/second-factor.ts";
+import { isDomainClaimProven, markDomainVerified } from "../admin/domains.ts";
 import type { Identities } from "../backup/age.ts";
 import { BLOBS } from "../backup/backup-layout.ts";
-import { findFileSize, sideBySide } from "../backup/durable-files.ts";
+import { findFileSize, runConcurrently } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
-import { deleteMail } from "../mailbox/changing/removal.ts";
+import { deleteMailboxMailPortion } from "../mailbox/changing/removal.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import { countBacklog, takeIn } from "../search/fts5/upkeep.ts";
+import { countIndexBacklog, indexMissingMessages } from "../search/fts5/upkeep.ts";
 import { blobPath } from "../store/blobs.ts";
-import { tryClaim } from "../store/claim.ts";
+import { tryLockFile } from "../store/claim.ts";
 import type { Core } from "../store/core.ts";
 import type { NotAPromise, Store, Tx } from "../store/store.ts";
 import { createPacing } from "../transfer/import-mail.ts";
-import { checkValues, damaged, type FoundExport, openExport, plainSize } from "./check-export.ts";
-import { type ExportManifest, SECOND_FACTORS } from "./export-layout.ts";
-import { finish } from "./finish.ts";
 import {
-  between,
-  clearing,
-  freshOffsets,
-  inserting,
+  checkDatabaseValues,
+  damagedExportError,
+  type FoundExport,
+  findPlainFileSize,
+  openExport,
+} from "./check-export.ts";
+import { type ExportManifest, SECOND_FACTORS } from "./export-layout.ts";
+import { finishWorkspaceImport } from "./finish.ts";
+import {
+  chooseFreshOffsets,
+  deletePortionSql,
+  insertRowsSql,
   listKeyRanges,
-  messagesBetween,
-  onlyAnnounced,
-  ownedBy,
+  messagesBetweenSql,
+  onlyAnnouncedEventsSql,
+  ownedByWorkspaceSql,
   PORTION,
-  reserve,
+  reserveRowNumbers,
+  rowsInRangeSql,
 } from "./rows.ts";
 import { MOVED } from "./tables.ts";
-import { checkBodies, checkTrust } from "./trust.ts";
-import { createMailImport } from "./write-conversations.ts";
+import { checkExportedBodies, requireTrustworthyExport } from "./trust.ts";
+import { createConversationImport } from "./write-conversations.ts";
 
 export interface ImportRequest {
   /** The data folder. */
@@ -88,7 +94,7 @@ const INTERRUPTED = "interrupted; run it again to go on";
 /** @throws AppError conflict for what is damaged, newer than this program, or in the way; not_found; errors of the store */
 export async function importWorkspace(core: MailCore, request: ImportRequest): Promise<Imported> {
   const { data } = request;
-  const release = tryClaim(join(data, "import.lock"));
+  const release = tryLockFile(join(data, "import.lock"));
   if (!release) throw new AppError("conflict", "another import of a workspace is under way");
   try {
     const found = await openExport(resolve(request.folder), data);
@@ -132,8 +138,8 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
   const workspaceId = manifest.workspace.id;
   const sqlite = store.db.$client;
   sqlite.prepare("ATTACH ? AS moved").run(found.database);
-  checkValues(sqlite, manifest.workspace);
-  await checkTrust(sqlite, found, runtime.now());
+  checkDatabaseValues(sqlite, manifest.workspace);
+  await requireTrustworthyExport(sqlite, found, runtime.now());
   const pacing = createPacing(core, isInterrupted);
   const secrets = await readFactorSecrets(found, identities);
 
@@ -174,14 +180,14 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
   };
 
   await removeStrays(sqlite, workspaceId, paced);
-  const mail = createMailImport(sqlite);
+  const mail = createConversationImport(sqlite);
   for (let after = 0, last = mail.next(after, pacing.room()); last !== null; last = mail.next(after, pacing.room())) {
     const through: number = last;
     const from = after + 1;
-    checkBodies(sqlite, from, through);
+    checkExportedBodies(sqlite, from, through);
     for (const table of ["attachments", "holds"]) {
       await bringBlobs(
-        `SELECT DISTINCT blob FROM moved.${table} WHERE blob IS NOT NULL AND message_seq ${messagesBetween("?1", "?2")}`,
+        `SELECT DISTINCT blob FROM moved.${table} WHERE blob IS NOT NULL AND message_seq ${messagesBetweenSql("?1", "?2")}`,
         from,
         through,
       );
@@ -198,45 +204,45 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
 
   const logs = MOVED.filter(({ stage }) => stage === "log");
   for (const { name } of logs.toReversed()) {
-    const statement = sqlite.prepare<unknown, [string]>(clearing(sqlite, name));
+    const statement = sqlite.prepare<unknown, [string]>(deletePortionSql(sqlite, name));
     while ((await paced(PORTION, () => statement.run(workspaceId).changes)) > 0);
   }
-  const offsets = await paced(1, () => reserve(sqlite, logs));
+  const offsets = await paced(1, () => reserveRowNumbers(sqlite, logs));
   for (const { name } of logs) {
     onProgress(() => `writing ${name}`);
     for (const { from, through } of listKeyRanges(sqlite, name)) {
       const range = [...from, ...through];
       if (name === "outbound_contents") {
-        const named = `SELECT blob FROM moved.${name} m WHERE blob IS NOT NULL AND ${between(sqlite, name, from.length > 0)}`;
+        const named = `SELECT blob FROM moved.${name} m WHERE blob IS NOT NULL AND ${rowsInRangeSql(sqlite, name, from.length > 0)}`;
         await bringBlobs(named, ...range);
       }
       await paced(PORTION, () => {
-        const numbers = { ...offsets, ...freshOffsets(sqlite, [name]) };
-        const where = between(sqlite, name, from.length > 0);
-        const written = sqlite.prepare(inserting(sqlite, name, numbers, where)).run(...range).changes;
+        const numbers = { ...offsets, ...chooseFreshOffsets(sqlite, [name]) };
+        const where = rowsInRangeSql(sqlite, name, from.length > 0);
+        const written = sqlite.prepare(insertRowsSql(sqlite, name, numbers, where)).run(...range).changes;
         const listed = sqlite.prepare<{ n: number }, SQLQueryBindings[]>(
-          `SELECT count(*) AS n FROM moved.${name} m WHERE ${where}${onlyAnnounced(name)}`,
+          `SELECT count(*) AS n FROM moved.${name} m WHERE ${where}${onlyAnnouncedEventsSql(name)}`,
         );
         if (listed.get(...range)?.n !== written) throw new Error(`not all rows of ${name} were written`);
       });
     }
   }
 
-  while (countBacklog(core.db) > 0) {
-    await paced(pacing.room(), (tx) => takeIn(tx, core.engine, pacing.room()));
-    onProgress(() => `${countBacklog(core.db)} messages to be indexed`);
+  while (countIndexBacklog(core.db) > 0) {
+    await paced(pacing.room(), (tx) => indexMissingMessages(tx, core.engine, pacing.room()));
+    onProgress(() => `${countIndexBacklog(core.db)} messages to be indexed`);
   }
   if (!manifest.final) return result;
 
   const proven = await provenDomains(core, sqlite);
-  const seal = openSeal(sealKeyIn(data), runtime, log);
+  const seal = openSecretSeal(secondFactorKeyPath(data), runtime, log);
   await paced(1, (tx) => {
     requireFree(sqlite, manifest, LATER);
-    finish(tx, manifest, offsets, runtime.now());
-    for (const id of proven) markVerified(core, tx, id);
+    finishWorkspaceImport(tx, manifest, offsets, runtime.now());
+    for (const id of proven) markDomainVerified(core, tx, id);
     for (const { userId, email } of peopleWithFactors(sqlite, workspaceId)) {
       const secret = secrets.get(userId);
-      if (secret) replaceSecret(tx, userId, seal.close(secret, userId));
+      if (secret) replaceSecondFactorSecret(tx, userId, seal.close(secret, userId));
       else result.withoutFactor.push(email);
     }
   });
@@ -260,8 +266,8 @@ async function provenDomains(core: Core, sqlite: Database): Promise<string[]> {
     "SELECT selector, algorithm, public_key AS publicKey FROM moved.dkim_keys WHERE domain_id = ?",
   );
   const proven: string[] = [];
-  await sideBySide(claims, async (claim) => {
-    if (await isProven(core, claim, keysOf.all(claim.id))) proven.push(claim.id);
+  await runConcurrently(claims, async (claim) => {
+    if (await isDomainClaimProven(core, claim, keysOf.all(claim.id))) proven.push(claim.id);
   });
   return proven;
 }
@@ -315,7 +321,7 @@ function begin(tx: Tx, manifest: ExportManifest): "in" | "served" {
   // What is left of an earlier time at this server is not that of its people any more.
   for (const table of MOVED.filter(({ stage }) => stage === "last").toReversed()) {
     if (KEPT_MEANWHILE.has(table.name)) continue;
-    sqlite.prepare(`DELETE FROM main.${table.name} WHERE ${ownedBy(table.name)}`).run(id);
+    sqlite.prepare(`DELETE FROM main.${table.name} WHERE ${ownedByWorkspaceSql(table.name)}`).run(id);
   }
   // An address of its own, which nobody asks for.
   sqlite
@@ -353,7 +359,7 @@ function requireFree(sqlite: Database, { workspace }: ExportManifest, tables: re
     for (const column of UNIQUE[table] ?? []) {
       const taken = first(
         `SELECT o.${column} AS taken FROM moved.${table} m CROSS JOIN main.${table} o ON o.${column} = m.${column}
-         WHERE NOT (${ownedBy(table).replace(/^(\w+)/, "o.$1")}) LIMIT 1`,
+         WHERE NOT (${ownedByWorkspaceSql(table).replace(/^(\w+)/, "o.$1")}) LIMIT 1`,
       );
       if (taken === undefined) continue;
       const what = column === "email" ? taken : `${table}.${column}`;
@@ -372,7 +378,7 @@ async function removeStrays(
     "SELECT id FROM main.mailboxes WHERE workspace_id = ? AND id NOT IN (SELECT id FROM moved.mailboxes)",
   );
   for (const { id } of gone.all(workspaceId)) {
-    while (await paced(DELETED_AT_ONCE, (tx) => deleteMail(tx, id, DELETED_AT_ONCE)));
+    while (await paced(DELETED_AT_ONCE, (tx) => deleteMailboxMailPortion(tx, id, DELETED_AT_ONCE)));
     await paced(1, () => void sqlite.prepare("DELETE FROM main.mailboxes WHERE id = ?").run(id));
   }
   // Looked for outside a transaction, since it reads all conversations.
@@ -399,11 +405,11 @@ async function copyBlobs(
   for (const { blob } of named) {
     if (lacking.has(blob)) continue;
     const path = blobPath(join(folder, BLOBS), blob);
-    const size = await plainSize(path);
+    const size = await findPlainFileSize(path);
     if (size === undefined || size > LARGEST_BLOB)
-      throw damaged(`blobs/${blob} ${size === undefined ? "is missing" : "is too large"}`);
+      throw damagedExportError(`blobs/${blob} ${size === undefined ? "is missing" : "is too large"}`);
     const bytes = new Uint8Array(await Bun.file(path).arrayBuffer());
-    if (new Bun.CryptoHasher("sha256").update(bytes).digest("hex") !== blob) throw damaged(`blobs/${blob}`);
+    if (new Bun.CryptoHasher("sha256").update(bytes).digest("hex") !== blob) throw damagedExportError(`blobs/${blob}`);
     await blobs.write(bytes);
   }
 }

@@ -3,12 +3,12 @@
  * transactions, so that a running server goes on; a removal that was cut short must be asked for again.
  */
 import { AppError } from "../base/errors.ts";
-import { deleteMail } from "../mailbox/changing/removal.ts";
+import { deleteMailboxMailPortion } from "../mailbox/changing/removal.ts";
 import type { Core } from "../store/core.ts";
 import type { NotAPromise, Tx } from "../store/store.ts";
 import { createPacing } from "../transfer/import-mail.ts";
 import { getWorkspaceRow } from "./export-workspace.ts";
-import { clearing } from "./rows.ts";
+import { deletePortionSql } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
 const DELETED_AT_ONCE = 200;
@@ -30,10 +30,11 @@ export async function removeWorkspace(core: Core, workspaceId: string): Promise<
       }),
     );
   const mailboxes = sqlite.prepare<{ id: string }, [string]>("SELECT id FROM mailboxes WHERE workspace_id = ?");
-  for (const { id } of mailboxes.all(workspaceId)) while (await paced((tx) => deleteMail(tx, id, DELETED_AT_ONCE)));
+  for (const { id } of mailboxes.all(workspaceId))
+    while (await paced((tx) => deleteMailboxMailPortion(tx, id, DELETED_AT_ONCE)));
   for (const { name: table, stage } of MOVED.toReversed()) {
     if (stage === "mail") continue;
-    const statement = sqlite.prepare<unknown, [string]>(clearing(sqlite, table));
+    const statement = sqlite.prepare<unknown, [string]>(deletePortionSql(sqlite, table));
     while ((await paced(() => statement.run(workspaceId).changes)) > 0);
   }
   await paced(() => void sqlite.prepare("DELETE FROM workspaces WHERE id = ?").run(workspaceId));

@@ -1,7 +1,7 @@
 /** SQL for the rows of a workspace: which they are, and how they are written with numbers of this server. */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
-import { belongs, MOVED, type Moved } from "./tables.ts";
+import { belongsToSql, MOVED, type Moved } from "./tables.ts";
 
 /** Rows that one transaction writes or deletes. */
 export const PORTION = 500;
@@ -9,11 +9,11 @@ export const PORTION = 500;
 export const getMovedTable = (name: string): Moved => MOVED.find((table) => table.name === name) as Moved;
 
 /** SQL that is true of rows of the workspace ?1 in the table `main.name`. */
-export function ownedBy(name: string): string {
+export function ownedByWorkspaceSql(name: string): string {
   const { of, by } = getMovedTable(name);
   if (of === "workspaces") return `${by} = ?1`;
-  const key = belongs({ of, by }).replace(/.*p\./, "");
-  return `${by} IN (SELECT ${key} FROM main.${of} WHERE ${ownedBy(of)})`;
+  const key = belongsToSql({ of, by }).replace(/.*p\./, "");
+  return `${by} IN (SELECT ${key} FROM main.${of} WHERE ${ownedByWorkspaceSql(of)})`;
 }
 
 /** Names of a table's columns, quoted, in the schema `of`. */
@@ -33,7 +33,7 @@ export const countTableRows = (db: Database, table: string): number =>
 export const FILE_NAME = "coalesce((SELECT l.instead FROM temp.lacking l WHERE l.blob = m.blob), m.blob)";
 
 /** SQL: is the number of a message of the conversations from `first` to `last`. */
-export const messagesBetween = (first: string, last: string): string =>
+export const messagesBetweenSql = (first: string, last: string): string =>
   `BETWEEN ${first} * ${MESSAGES_PER_THREAD} AND ${last} * ${MESSAGES_PER_THREAD} + ${MESSAGES_PER_THREAD - 1}`;
 
 export const listPrimaryKeyColumns = (sqlite: Database, name: string): string[] =>
@@ -44,9 +44,9 @@ export const listPrimaryKeyColumns = (sqlite: Database, name: string): string[] 
 
 /* Logs: tables that are written anew, in the order of their keys. */
 
-export const clearing = (sqlite: Database, name: string): string => {
+export const deletePortionSql = (sqlite: Database, name: string): string => {
   const key = listPrimaryKeyColumns(sqlite, name).join(", ");
-  return `DELETE FROM main.${name} WHERE (${key}) IN (SELECT ${key} FROM main.${name} WHERE ${ownedBy(name)} LIMIT ${PORTION})`;
+  return `DELETE FROM main.${name} WHERE (${key}) IN (SELECT ${key} FROM main.${name} WHERE ${ownedByWorkspaceSql(name)} LIMIT ${PORTION})`;
 };
 
 /** Amounts that are added to the numbers of rows, by table. */
@@ -57,14 +57,17 @@ export type Offsets = Readonly<Record<string, number>>;
  * stay the same; else they are higher than those of either server, so that a program's position in a list of before the move
  * lets it miss nothing.
  */
-export function reserve(sqlite: Database, tables: readonly { name: string }[]): Offsets {
+export function reserveRowNumbers(sqlite: Database, tables: readonly { name: string }[]): Offsets {
   const offsets: Record<string, number> = {};
   for (const { name } of tables) {
     if (getMovedTable(name).numbers?.seq !== name || !isSequence(sqlite, name)) continue;
     const { low, high } = readKeyBounds(sqlite, name);
-    const [here, there] = [readSequence(sqlite, "main", name), Math.max(high, readSequence(sqlite, "moved", name))];
+    const [here, there] = [
+      readTableSequence(sqlite, "main", name),
+      Math.max(high, readTableSequence(sqlite, "moved", name)),
+    ];
     const offset = here < low ? 0 : Math.max(here, there) - low + 1;
-    raise(sqlite, name, Math.max(there, high + offset));
+    raiseTableSequence(sqlite, name, Math.max(there, high + offset));
     offsets[name] = offset;
   }
   return offsets;
@@ -81,17 +84,17 @@ const readKeyBounds = (sqlite: Database, name: string): { low: number; high: num
     .get() ?? { low: 1, high: 0 };
 const KEY = (name: string): string => (name === "access_notices" ? "id" : "seq");
 
-export const readSequence = (sqlite: Database, of: "main" | "moved", name: string): number =>
+export const readTableSequence = (sqlite: Database, of: "main" | "moved", name: string): number =>
   sqlite.prepare<{ seq: number }, [string]>(`SELECT seq FROM ${of}.sqlite_sequence WHERE name = ?`).get(name)?.seq ?? 0;
 
 /** Lets new rows of a table have numbers above `seq` only. */
-export function raise(sqlite: Database, name: string, seq: number): void {
+export function raiseTableSequence(sqlite: Database, name: string, seq: number): void {
   const raised = sqlite.prepare("UPDATE main.sqlite_sequence SET seq = max(seq, ?) WHERE name = ?").run(seq, name);
   if (raised.changes === 0) sqlite.prepare("INSERT INTO main.sqlite_sequence (name, seq) VALUES (?, ?)").run(name, seq);
 }
 
 /** Chooses the numbers of tables whose rows are written in one transaction, so that none need be kept from others. */
-export function freshOffsets(sqlite: Database, names: readonly string[]): Offsets {
+export function chooseFreshOffsets(sqlite: Database, names: readonly string[]): Offsets {
   const fresh = names.filter(
     (name) => Object.values(getMovedTable(name).numbers ?? {}).includes(name) && !isSequence(sqlite, name),
   );
@@ -131,7 +134,7 @@ export function* listKeyRanges(
 }
 
 /** SQL: the row `m` is in such a range. */
-export function between(sqlite: Database, name: string, isBounded: boolean): string {
+export function rowsInRangeSql(sqlite: Database, name: string, isBounded: boolean): string {
   const key = listPrimaryKeyColumns(sqlite, name);
   const list = key.map((column) => `m.${column}`).join(", ");
   const marks = key.map(() => "?").join(", ");
@@ -141,10 +144,10 @@ export function between(sqlite: Database, name: string, isBounded: boolean): str
 /** Announced already, as far as it goes, by the server that made the export. */
 export const ANNOUNCED = "m.seq <= (SELECT event_seq FROM moved.webhook_cursor)";
 
-export const onlyAnnounced = (name: string): string => (name === "events" ? ` AND ${ANNOUNCED}` : "");
+export const onlyAnnouncedEventsSql = (name: string): string => (name === "events" ? ` AND ${ANNOUNCED}` : "");
 
 /** SQL that writes the rows `m` for which `where` is true. */
-export function inserting(sqlite: Database, name: string, offsets: Offsets, where: string): string {
+export function insertRowsSql(sqlite: Database, name: string, offsets: Offsets, where: string): string {
   const { numbers = {}, values = {} } = getMovedTable(name);
   const columns = listQuotedColumns(sqlite, name);
   const from = columns.map((column) => {
@@ -163,5 +166,5 @@ export function inserting(sqlite: Database, name: string, offsets: Offsets, wher
     return `m.${column} + ${offsets[of] ?? 0}`;
   });
   return `INSERT INTO main.${name} (${columns.join(", ")}) SELECT ${from.join(", ")} FROM moved.${name} m
-    WHERE ${where}${onlyAnnounced(name)}`;
+    WHERE ${where}${onlyAnnouncedEventsSql(name)}`;
 }

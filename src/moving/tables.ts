@@ -173,6 +173,6 @@ export const MOVED: readonly (Moved & { name: string })[] = Object.entries(TABLE
 );
 
 /** SQL that is true of a row `t` that belongs to the row `p` of the table `of`. */
-export const belongs = ({ by, of }: Pick<Moved, "by" | "of">): string =>
+export const belongsToSql = ({ by, of }: Pick<Moved, "by" | "of">): string =>
   `t.${by} = p.${/seq$/.test(by) ? "seq" : (KEYS[of] ?? "id")}`;
 const KEYS: Readonly<Record<string, string>> = { oauth_grants: "key_id", second_factors: "user_id" };

@@ -6,19 +6,25 @@ import { Database } from "bun:sqlite";
 import { createPrivateKey, createPublicKey } from "node:crypto";
 import { open } from "node:fs/promises";
 import { join } from "node:path";
-import { isAffordable } from "../access/imported-hash.ts";
+import { isAffordablePasswordHash } from "../access/imported-hash.ts";
 import { BLOBS } from "../backup/backup-layout.ts";
 import { AppError } from "../base/errors.ts";
 import { EVENT_NAMES } from "../events/kinds.ts";
-import { MOST_RULES, readRules } from "../mailbox/filing/rules.ts";
-import { hostedDomain, splitAddress } from "../message/address.ts";
+import { MOST_RULES, normalizeGivenRules } from "../mailbox/filing/rules.ts";
+import { normalizeMailDomain, splitAddress } from "../message/address.ts";
 import { unpackText } from "../message/reading.ts";
 import { readDestination } from "../net/destination.ts";
 import { readSubmitted } from "../outbound/submitted.ts";
 import { blobPath } from "../store/blobs.ts";
 import { LARGEST_MESSAGE } from "../transfer/import-mail.ts";
-import { checkValues, Damaged, damaged, type FoundExport, plainSize } from "./check-export.ts";
-import { messagesBetween, ownedBy } from "./rows.ts";
+import {
+  checkDatabaseValues,
+  Damaged,
+  damagedExportError,
+  type FoundExport,
+  findPlainFileSize,
+} from "./check-export.ts";
+import { messagesBetweenSql, ownedByWorkspaceSql } from "./rows.ts";
 
 /** Columns that name a row without a foreign key, and the tables of these rows. */
 const NAMING: readonly [table: string, column: string, of: string][] = [
@@ -45,7 +51,7 @@ const NAMING: readonly [table: string, column: string, of: string][] = [
   ["outbound_messages", "thread_id", "threads"],
   ["thread_changes", "mailbox_id", "mailboxes"],
 ];
-/** Conditions like those of `ownedBy`, for rows `o` of tables that do not move. */
+/** Conditions like those of `ownedByWorkspaceSql`, for rows `o` of tables that do not move. */
 const OWNED: Readonly<Record<string, string>> = {
   sessions: "o.user_id IN (SELECT id FROM main.users WHERE workspace_id = ?1)",
 };
@@ -58,7 +64,7 @@ const LONGEST_HEADER = 256 * 1024;
 const BEGINNING = `substr(c.bytes, 1, ${LONGEST_HEADER}) AS bytes, c.blob`;
 
 /** @throws AppError conflict */
-export async function checkTrust(
+export async function requireTrustworthyExport(
   sqlite: Database,
   { folder, manifest }: Pick<FoundExport, "folder" | "manifest">,
   now: number,
@@ -70,7 +76,7 @@ export async function checkTrust(
       "SELECT name FROM moved.domains WHERE id NOT IN (SELECT domain_id FROM moved.dkim_keys) LIMIT 1",
     )
     .get();
-  if (bare) throw damaged(`the DKIM keys of ${bare.name}`);
+  if (bare) throw damagedExportError(`the DKIM keys of ${bare.name}`);
   const names = new Set(checkRows(sqlite, now));
   const queued = sqlite.prepare<Content & { domain: string }, []>(
     `SELECT ${BEGINNING}, m.domain FROM moved.outbound_contents c JOIN moved.outbound_messages m ON m.seq = c.message_seq
@@ -78,14 +84,15 @@ export async function checkTrust(
   );
   for (const { domain, ...content } of queued.iterate()) {
     const from = await findAuthorDomain(folder, content);
-    if (from !== undefined && from !== domain) throw damaged(`a message of the queue is from ${from}, not ${domain}`);
+    if (from !== undefined && from !== domain)
+      throw damagedExportError(`a message of the queue is from ${from}, not ${domain}`);
   }
   const held = sqlite.prepare<Content, []>(
     `SELECT ${BEGINNING} FROM moved.holds c WHERE bytes IS NOT NULL OR blob IS NOT NULL`,
   );
   for (const content of held.iterate()) {
     const from = await findAuthorDomain(folder, content);
-    if (from !== undefined && !names.has(from)) throw damaged(`a held message is from ${from}`);
+    if (from !== undefined && !names.has(from)) throw damagedExportError(`a held message is from ${from}`);
   }
 }
 
@@ -97,18 +104,18 @@ function checkRows(sqlite: Database, now: number): string[] {
   const rows = <T>(query: string): T[] => sqlite.prepare<T, []>(query).all();
   const domains = rows<{ id: string; name: string }>("SELECT id, name FROM moved.domains");
   for (const { id, name } of domains) {
-    if (hostedDomain(name) !== name) throw damaged("the name of a domain");
+    if (normalizeMailDomain(name) !== name) throw damagedExportError("the name of a domain");
     const keys = sqlite
       .prepare<SigningKey, [string]>(
         "SELECT algorithm, selector, private_key AS privateKey, public_key AS publicKey FROM moved.dkim_keys WHERE domain_id = ?",
       )
       .all(id);
-    if (keys.length > MOST_KEYS || !keys.every(isPair)) throw damaged(`the DKIM keys of ${name}`);
+    if (keys.length > MOST_KEYS || !keys.every(isPair)) throw damagedExportError(`the DKIM keys of ${name}`);
   }
   for (const { email, hash } of rows<{ email: string; hash: string }>(
     "SELECT email, password_hash AS hash FROM moved.users WHERE password_hash IS NOT NULL",
   )) {
-    if (!isAffordable(hash)) throw damaged(`the password of ${email}`);
+    if (!isAffordablePasswordHash(hash)) throw damagedExportError(`the password of ${email}`);
   }
   for (const { url, events } of rows<{ url: string; events: string }>(
     "SELECT url, events FROM moved.webhook_endpoints WHERE state <> 'removed'",
@@ -122,7 +129,7 @@ function checkRows(sqlite: Database, now: number): string[] {
   }
   for (const { rules } of rows<{ rules: string }>("SELECT rules FROM moved.mailbox_rules")) {
     orDamaged("a row of mailbox_rules", () => {
-      if (readRules(JSON.parse(rules), now).length > MOST_RULES) throw new Error("too many rules");
+      if (normalizeGivenRules(JSON.parse(rules), now).length > MOST_RULES) throw new Error("too many rules");
     });
   }
   return domains.map(({ name }) => name);
@@ -132,7 +139,7 @@ function checkRows(sqlite: Database, now: number): string[] {
  * Checks the database of a backup that was restored, of this program's schema, as that of an export. `now`: epoch ms.
  * @throws AppError conflict
  */
-export function checkRestored(file: string, now: number): void {
+export function checkRestoredDatabase(file: string, now: number): void {
   const sqlite = new Database(":memory:", { strict: true });
   try {
     sqlite.prepare("ATTACH ? AS moved").run(file);
@@ -140,12 +147,12 @@ export function checkRestored(file: string, now: number): void {
     const [{ quick_check: finding = "" } = {}] = sqlite
       .query<{ quick_check: string }, []>("PRAGMA moved.quick_check(1)")
       .all();
-    if (finding !== "ok") throw damaged(finding);
-    checkValues(sqlite);
+    if (finding !== "ok") throw damagedExportError(finding);
+    checkDatabaseValues(sqlite);
     const orphan = sqlite.query<{ table: string }, []>("PRAGMA moved.foreign_key_check").get();
-    if (orphan) throw damaged(`a row of ${orphan.table} belongs to nothing`);
+    if (orphan) throw damagedExportError(`a row of ${orphan.table} belongs to nothing`);
     checkRows(sqlite, now);
-    checkBodies(sqlite, 0, Number.MAX_SAFE_INTEGER);
+    checkExportedBodies(sqlite, 0, Number.MAX_SAFE_INTEGER);
   } catch (error) {
     if (!(error instanceof Damaged)) throw error;
     throw new AppError(
@@ -163,13 +170,13 @@ export function checkRestored(file: string, now: number): void {
 /** @throws AppError conflict for a row that names one of another workspace here, or a person at a domain of one */
 function refuseOthers(sqlite: Database, workspaceId: string): void {
   for (const [table, column, of] of NAMING) {
-    const owned = OWNED[of] ?? ownedBy(of).replace(/^(\w+)/, "o.$1");
+    const owned = OWNED[of] ?? ownedByWorkspaceSql(of).replace(/^(\w+)/, "o.$1");
     const found = sqlite
       .prepare(
         `SELECT 1 FROM moved.${table} m CROSS JOIN main.${of} o ON o.id = m.${column} WHERE NOT (${owned}) LIMIT 1`,
       )
       .get(workspaceId);
-    if (found !== null) throw damaged(`a row of ${table} names what another workspace has here`);
+    if (found !== null) throw damagedExportError(`a row of ${table} names what another workspace has here`);
   }
   const person = sqlite
     .prepare<{ email: string; name: string }, [string]>(
@@ -228,7 +235,7 @@ async function findAuthorDomain(folder: string, { bytes, blob }: Content): Promi
 }
 
 async function readFileBeginning(path: string): Promise<Uint8Array | undefined> {
-  if ((await plainSize(path)) === undefined) return undefined;
+  if ((await findPlainFileSize(path)) === undefined) return undefined;
   const file = await open(path);
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(LONGEST_HEADER), 0, LONGEST_HEADER, 0);
@@ -239,9 +246,9 @@ async function readFileBeginning(path: string): Promise<Uint8Array | undefined> 
 }
 
 /** Checks that the bodies of conversations unpack, to no more than a message may have. @throws AppError conflict */
-export function checkBodies(sqlite: Database, from: number, through: number): void {
+export function checkExportedBodies(sqlite: Database, from: number, through: number): void {
   const bodies = sqlite.prepare<{ html: Uint8Array | null; seen: Uint8Array | null }, [number, number]>(
-    `SELECT html_source AS html, seen_text AS seen FROM moved.message_bodies WHERE message_seq ${messagesBetween("?1", "?2")}`,
+    `SELECT html_source AS html, seen_text AS seen FROM moved.message_bodies WHERE message_seq ${messagesBetweenSql("?1", "?2")}`,
   );
   for (const { html, seen } of bodies.iterate(from, through)) {
     for (const packed of [html, seen]) {
@@ -254,6 +261,6 @@ function orDamaged<T>(what: string, check: () => T): T {
   try {
     return check();
   } catch (error) {
-    throw damaged(what, error);
+    throw damagedExportError(what, error);
   }
 }

@@ -4,10 +4,10 @@
  */
 import type { Database } from "bun:sqlite";
 import { MESSAGES_PER_THREAD } from "../store/schema.ts";
-import { FILE_NAME, getMovedTable, listPrimaryKeyColumns, listQuotedColumns, messagesBetween } from "./rows.ts";
+import { FILE_NAME, getMovedTable, listPrimaryKeyColumns, listQuotedColumns, messagesBetweenSql } from "./rows.ts";
 import { MOVED } from "./tables.ts";
 
-export function createMailImport(sqlite: Database) {
+export function createConversationImport(sqlite: Database) {
   sqlite.exec("CREATE TEMP TABLE portion (source INTEGER PRIMARY KEY, seq INTEGER, fresh INTEGER NOT NULL)");
   const tables = MOVED.filter(({ stage }) => stage === "mail");
   const next = sqlite.prepare<{ seq: number | null }, [number, number]>(
@@ -89,7 +89,7 @@ function mailRows(name: string): string {
   const { by } = getMovedTable(name);
   if (name === "threads") return "portion p CROSS JOIN moved.threads m ON m.seq = p.source";
   if (by === "thread_seq") return `portion p CROSS JOIN moved.${name} m ON m.thread_seq = p.source`;
-  return `portion p CROSS JOIN moved.${name} m ON m.message_seq ${messagesBetween("p.source", "p.source")}`;
+  return `portion p CROSS JOIN moved.${name} m ON m.message_seq ${messagesBetweenSql("p.source", "p.source")}`;
 }
 
 function mailInsert(sqlite: Database, name: string): string {
@@ -120,7 +120,7 @@ function differences(sqlite: Database, { name }: { name: string }): string {
       ? "t.seq = p.seq"
       : by === "thread_seq"
         ? "t.thread_seq = p.seq"
-        : `t.message_seq ${messagesBetween("p.seq", "p.seq")}`;
+        : `t.message_seq ${messagesBetweenSql("p.seq", "p.seq")}`;
   return `SELECT p.source FROM ${mailRows(name)} LEFT JOIN main.${name} t ON ${key} WHERE p.fresh = 0 AND NOT (${same})
     UNION SELECT p.source FROM portion p WHERE p.fresh = 0 AND
       (SELECT count(*) FROM moved.${name} m WHERE ${there}) <> (SELECT count(*) FROM main.${name} t WHERE ${here})`;

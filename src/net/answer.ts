@@ -10,7 +10,7 @@ const LONGEST_SENTENCE = 1_000;
  * Makes one line of what another server says, for people: of `most` characters, without any that act on a terminal or
  * change how others are shown. Empty for a value that is no text.
  */
-export const sentenceIn = (said: unknown, most = LONGEST_SENTENCE): string =>
+export const toShownSentence = (said: unknown, most = LONGEST_SENTENCE): string =>
   typeof said === "string"
     ? said
         .slice(0, most)
@@ -22,7 +22,7 @@ export const sentenceIn = (said: unknown, most = LONGEST_SENTENCE): string =>
  * Reads the body of an answer as UTF-8, decompressed where `fetch` did that. `fatal`: other octets are a fault. @throws Error for
  * more than `most` bytes, with the connection closed; TypeError of `fatal`
  */
-export async function readText(response: Response, most: number, { fatal = false } = {}): Promise<string> {
+export async function readResponseText(response: Response, most: number, { fatal = false } = {}): Promise<string> {
   const parts: Uint8Array[] = [];
   let size = 0;
   // Leaving the loop cancels the body.

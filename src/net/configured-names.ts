@@ -5,7 +5,7 @@
 import { readFile } from "node:fs/promises";
 import { isIP } from "node:net";
 import type { Runtime } from "../base/runtime.ts";
-import { createDnsCache, isAbsence } from "./dns-cache.ts";
+import { createDnsCache, isDnsAbsence } from "./dns-cache.ts";
 import { isLoopbackName, LOOPBACK } from "./host-addresses.ts";
 import { errorCode, NO_CONNECTION } from "./http-client.ts";
 
@@ -13,7 +13,10 @@ import { errorCode, NO_CONNECTION } from "./http-client.ts";
 type AddressesOf = (host: string) => Promise<string[]>;
 
 /** `hostsFile`: hosts(5). */
-export function openConfiguredNames(runtime: Pick<Runtime, "dns" | "now">, hostsFile = "/etc/hosts"): AddressesOf {
+export function createConfiguredHostLookup(
+  runtime: Pick<Runtime, "dns" | "now">,
+  hostsFile = "/etc/hosts",
+): AddressesOf {
   const cache = createDnsCache(runtime);
   return async (host) => {
     const name = host.toLowerCase().replace(/\.$/, "");
@@ -25,7 +28,7 @@ export function openConfiguredNames(runtime: Pick<Runtime, "dns" | "now">, hosts
     const addresses = answers.flatMap((answer) => ("records" in answer ? answer.records.map(String) : []));
     if (addresses.length > 0) return addresses;
     const codes = answers.map((answer) => ("code" in answer ? answer.code : "ENODATA"));
-    const failed = codes.find((code) => !isAbsence(code));
+    const failed = codes.find((code) => !isDnsAbsence(code));
     throw new Error(failed ? `DNS gave no answer for ${name} (${failed})` : `${name} has no address`);
   };
 }

@@ -16,7 +16,7 @@ import { isIP } from "node:net";
 import { AppError } from "../base/errors.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { isLoopbackName, lookUpAddresses } from "./host-addresses.ts";
-import { canonicalAddress, isOfThisMachine, networkList } from "./ip.ts";
+import { canonicalIpAddress, createNetworkMatcher, isThisMachineAddress } from "./ip.ts";
 
 /** The server never connects to this URL; a retry changes nothing. */
 export class RefusedDestination extends AppError {
@@ -88,7 +88,7 @@ export async function resolveDestination(
   },
 ): Promise<string[]> {
   if (isIP(host)) return [checkAddress(host, port, allow, `${host} is`)];
-  const isAllowed = networkList(allow);
+  const isAllowed = createNetworkMatcher(allow);
   const reason = checkName(host, allow);
   const named = await lookUp(host, dns);
   const found = isLoopbackName(host) ? named.filter(isAllowed) : named;
@@ -102,10 +102,10 @@ const refusal = (subject: string, reason: string): RefusedDestination =>
 
 /** The address in its canonical spelling. @throws RefusedDestination */
 function checkAddress(text: string, port: number, allow: readonly string[], subject: string): string {
-  const fault = faultOfAddress(text, allow);
+  const fault = whyAddressIsRefused(text, allow);
   if (fault !== undefined) throw refusal(subject, fault);
-  const address = canonicalAddress(text) as string;
-  if (!WEB_PORTS.has(port) && !networkList(allow)(address) && isOfThisMachine(address)) {
+  const address = canonicalIpAddress(text) as string;
+  if (!WEB_PORTS.has(port) && !createNetworkMatcher(allow)(address) && isThisMachineAddress(address)) {
     throw new RefusedDestination(`${subject} an address of this machine, where only ports 80 and 443 are asked`, true);
   }
   return address;
@@ -115,10 +115,10 @@ function checkAddress(text: string, port: number, allow: readonly string[], subj
  * Why the server does not connect to an address, such as "a private address"; undefined when it does. `allow`: as for
  * readDestination.
  */
-export function faultOfAddress(text: string, allow: readonly string[]): string | undefined {
-  const address = canonicalAddress(text);
+export function whyAddressIsRefused(text: string, allow: readonly string[]): string | undefined {
+  const address = canonicalIpAddress(text);
   if (address === undefined) return "no IP address";
-  const isAllowed = networkList(allow);
+  const isAllowed = createNetworkMatcher(allow);
   return specialAddress(address, isAllowed) ?? mappedAddress(text, address, isAllowed);
 }
 
@@ -135,7 +135,7 @@ function specialAddress(address: string, isAllowed: (address: string) => boolean
 /** The IPv4 address behind one with NAT64's well-known prefix: the last 32 bits (RFC 6052 §2.1). */
 function behindNat64(address: string): string | undefined {
   const low = /^64:ff9b:0:0:0:0:(.+)$/.exec(address)?.[1];
-  return low === undefined ? undefined : canonicalAddress(`::ffff:${low}`);
+  return low === undefined ? undefined : canonicalIpAddress(`::ffff:${low}`);
 }
 
 /** IPv4-mapped IPv6 addresses (RFC 4291 §2.5.5.2) are for programming interfaces and name no host on the network. */
@@ -174,7 +174,7 @@ async function lookUp(host: string, dns: Runtime["dns"]): Promise<string[]> {
 const METADATA = "a cloud metadata service";
 
 /** The cloud providers' metadata services, some of them at public addresses; never excepted. */
-const isMetadata = networkList([
+const isMetadata = createNetworkMatcher([
   // AWS, Google, Azure, Oracle, DigitalOcean, Hetzner, OpenStack; credentials of AWS containers; Tencent, Scaleway
   "169.254.169.254",
   "169.254.170.2",
@@ -205,7 +205,7 @@ const METADATA_NAMES = new Set([
 /** RFC 6761, RFC 6762, RFC 8375, ICANN's .internal; and zones that home routers and hosts files invent. */
 const LOCAL_ZONES = ["localhost", "local", "internal", "home.arpa", "localdomain", "lan", "intranet", "corp", "home"];
 
-const isGlobalUnicast = networkList(["2000::/3"]);
+const isGlobalUnicast = createNetworkMatcher(["2000::/3"]);
 
 /** IANA's IPv4 and IPv6 Special-Purpose Address Registries, and multicast; the first match names the reason. */
 const SPECIAL = {
@@ -239,8 +239,11 @@ const SPECIAL = {
   ],
 };
 
-const isSpecial = networkList(Object.values(SPECIAL).flat());
-const BLOCKS = Object.entries(SPECIAL).map(([reason, networks]) => ({ reason, contains: networkList(networks) }));
+const isSpecial = createNetworkMatcher(Object.values(SPECIAL).flat());
+const BLOCKS = Object.entries(SPECIAL).map(([reason, networks]) => ({
+  reason,
+  contains: createNetworkMatcher(networks),
+}));
 
 /** Ports of other protocols, whose servers might obey an HTTP request (WHATWG Fetch §2.9, port blocking). */
 const BAD_PORTS = new Set([

@@ -5,13 +5,13 @@
  * time, and never an exception. The size of the cache is bounded, since strangers choose the names.
  */
 
-import { atMost } from "../base/pause.ts";
+import { awaitAtMost } from "../base/pause.ts";
 import type { DnsAnswer, RecordType, Runtime } from "../base/runtime.ts";
 
 /** Records as the DNS client gives them, or the reason for none: `ENOTFOUND`, `ENODATA`, or the code of a failure. */
 type Found = { records: unknown[] } | { code: string };
 
-/** An answer holds from one moment to another, epoch ms; `isFresh` compares. Can be sent to parsers. */
+/** An answer holds from one moment to another, epoch ms; `isDnsAnswerFresh` compares. Can be sent to parsers. */
 export type Answer = Found & { from: number; until: number };
 
 export type DnsCache = ReturnType<typeof createDnsCache>;
@@ -32,7 +32,7 @@ const ENTRY_SIZE = 200;
 const ARRIVED_BEFORE_MS = 60_000;
 
 /** False also for an answer from before the clock was set back, which would last for as long as the clock was ahead. */
-export const isFresh = ({ from, until }: Answer, now: number): boolean =>
+export const isDnsAnswerFresh = ({ from, until }: Answer, now: number): boolean =>
   now < until && from - now <= ARRIVED_BEFORE_MS;
 
 export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
@@ -80,7 +80,7 @@ export function createDnsCache({ dns, now }: Pick<Runtime, "dns" | "now">) {
     ask(name: string, type: RecordType): Answer | Promise<Answer> {
       const key = `${type} ${name.toLowerCase()}`;
       const known = cache.get(key);
-      if (known !== undefined && isFresh(known.answer, now())) return known.answer;
+      if (known !== undefined && isDnsAnswerFresh(known.answer, now())) return known.answer;
       const others = open.get(key);
       if (others !== undefined) return others;
       const asked = lookUp(key, name, type).finally(() => open.delete(key));
@@ -98,7 +98,7 @@ const answerLifetime = ({ ttl = 0 }: DnsAnswer<RecordType>): number =>
   Math.min(LONGEST_MS, Math.max(SHORTEST_MS, ttl * 1_000));
 
 /** True when DNS says that there are no such records, false when the query failed. */
-export const isAbsence = (code: string): boolean => ["ENOTFOUND", "ENODATA", "EBADNAME"].includes(code);
+export const isDnsAbsence = (code: string): boolean => ["ENOTFOUND", "ENODATA", "EBADNAME"].includes(code);
 
 /** The answer, or a timeout after `ms` that is not cached. */
 export async function answerWithin(
@@ -107,5 +107,5 @@ export async function answerWithin(
   runtime: Pick<Runtime, "setTimer">,
 ): Promise<Answer> {
   const late: Answer = { code: "ETIMEOUT", from: 0, until: 0 };
-  return ms <= 0 ? late : ((await atMost(runtime, ms, answer)) ?? late);
+  return ms <= 0 ? late : ((await awaitAtMost(runtime, ms, answer)) ?? late);
 }

@@ -74,7 +74,7 @@ const REASONS: Record<string, string> = {
 };
 
 /** Says why a request failed. Bun's own message is left out, since it names the address. */
-export function describeFailure(error: unknown): string {
+export function describeHttpFailure(error: unknown): string {
   const code = errorCode(error);
   if (error instanceof RefusedDestination || code === undefined) return (error as Error).message;
   if (REASONS[code]) return REASONS[code];

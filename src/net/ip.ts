@@ -18,7 +18,7 @@ function parseIpv6Groups(ip: string): number[] {
 }
 
 /** The address in its canonical spelling, an IPv4-mapped IPv6 one as IPv4; undefined for any other text. */
-export function canonicalAddress(text: string): string | undefined {
+export function canonicalIpAddress(text: string): string | undefined {
   const [ip = ""] = text.split("%", 1);
   const version = isIP(ip);
   if (version === 4) return ip;
@@ -35,18 +35,18 @@ export function canonicalAddress(text: string): string | undefined {
 
 /**
  * The source that rates and limits count: an IPv4 address, or the /64 of an IPv6 one, since one customer has all of a
- * /64. `address` as canonicalAddress gives it; undefined when the system does not tell it.
+ * /64. `address` as canonicalIpAddress gives it; undefined when the system does not tell it.
  */
-export function sourceOfAddress(address: string | undefined): string {
+export function ipAddressSource(address: string | undefined): string {
   if (address === undefined) return "unknown";
   return address.includes(":") ? `${address.split(":").slice(0, 4).join(":")}::/64` : address;
 }
 
 /**
  * The network that an operator's sources usually share: the /24 of an IPv4 address, or the /48 of an IPv6 one, the
- * usual size of a site (RFC 6177 §2). `address` as for sourceOfAddress.
+ * usual size of a site (RFC 6177 §2). `address` as for ipAddressSource.
  */
-export function networkOfAddress(address: string | undefined): string {
+export function ipAddressNetwork(address: string | undefined): string {
   if (address === undefined) return "unknown";
   if (address.includes(":")) return `${address.split(":").slice(0, 3).join(":")}::/48`;
   return `${address.split(".").slice(0, 3).join(".")}.0/24`;
@@ -57,10 +57,10 @@ const addressFamilyName = (address: string) => (address.includes(":") ? "ipv6" :
 const lists = new WeakMap<readonly string[], (address: string) => boolean>();
 
 /**
- * Gives a test for addresses, as canonicalAddress gives them, that lie in one of these networks (CIDRs or single
+ * Gives a test for addresses, as canonicalIpAddress gives them, that lie in one of these networks (CIDRs or single
  * addresses). The test is cached by array, which must not change.
  */
-export function networkList(cidrs: readonly string[]): (address: string) => boolean {
+export function createNetworkMatcher(cidrs: readonly string[]): (address: string) => boolean {
   if (cidrs.length === 0) return () => false;
   const made = lists.get(cidrs);
   if (made) return made;
@@ -78,7 +78,7 @@ export function networkList(cidrs: readonly string[]): (address: string) => bool
 /** A CIDR, or an address as one of its own, in canonical spelling; undefined for any other text. */
 export function canonicalNetwork(text: string): string | undefined {
   const [, written = "", bits] = /^([0-9a-f.:]{2,45})(?:\/(\d{1,3}))?$/i.exec(text.trim()) ?? [];
-  const network = canonicalAddress(written);
+  const network = canonicalIpAddress(written);
   if (network === undefined) return undefined;
   const longest = isIP(network) === 4 ? 32 : 128;
   // The bits of an IPv4-mapped network count from the front of the IPv6 one.
@@ -89,34 +89,34 @@ export function canonicalNetwork(text: string): string | undefined {
 /** True if the network `inner` lies in `outer`; both as canonicalNetwork gives them. */
 export function networkContains(outer: string, inner: string): boolean {
   const [address = "", bits] = inner.split("/");
-  return Number(outer.split("/")[1]) <= Number(bits) && networkList([outer])(address);
+  return Number(outer.split("/")[1]) <= Number(bits) && createNetworkMatcher([outer])(address);
 }
 
-export const isLoopback = networkList(["127.0.0.0/8", "::1/128"]);
+export const isLoopback = createNetworkMatcher(["127.0.0.0/8", "::1/128"]);
 
-const isHost = networkList(["127.0.0.1", "::1"]);
+const isHost = createNetworkMatcher(["127.0.0.1", "::1"]);
 
-/** True for the source, as sourceOfAddress gives it, of 127.0.0.1 and ::1, where a proxy of one's own may stand. */
-export const isThisHost = (source: string): boolean =>
-  source === "127.0.0.1" || source === sourceOfAddress("0:0:0:0:0:0:0:1");
+/** True for the source, as ipAddressSource gives it, of 127.0.0.1 and ::1, where a proxy of one's own may stand. */
+export const isLocalhostSource = (source: string): boolean =>
+  source === "127.0.0.1" || source === ipAddressSource("0:0:0:0:0:0:0:1");
 
 /**
  * True for a source that rules for strangers leave out: this host, where a proxy of one's own may stand before all
  * clients, and the networks for which `isTrusted` is true. Another loopback address is a stranger as any other.
  */
-export const isOneOfUs = (address: string | undefined, isTrusted: boolean): boolean =>
+export const isOwnOrTrustedAddress = (address: string | undefined, isTrusted: boolean): boolean =>
   address !== undefined && (isHost(address) || (isTrusted && !isLoopback(address)));
 
 /** True for a loopback address, also in brackets, and for `localhost` and the names below it (RFC 6761 §6.3). */
 export function isLoopbackHost(host: string): boolean {
-  const address = canonicalAddress(host.replace(/^\[|\]$/g, ""));
+  const address = canonicalIpAddress(host.replace(/^\[|\]$/g, ""));
   return address === undefined ? /(^|\.)localhost$/i.test(host) : isLoopback(address);
 }
 
-/** True for the address, as canonicalAddress gives it, of one of this machine's network interfaces. */
-export const isOfThisMachine = (address: string): boolean =>
+/** True for the address, as canonicalIpAddress gives it, of one of this machine's network interfaces. */
+export const isThisMachineAddress = (address: string): boolean =>
   Object.values(networkInterfaces()).some((interfaces = []) =>
-    interfaces.some((one) => canonicalAddress(one.address) === address),
+    interfaces.some((one) => canonicalIpAddress(one.address) === address),
   );
 
 /** A free port of 127.0.0.1. Another process may still bind it first. */

@@ -2,7 +2,7 @@
 import { AwsClient } from "aws4fetch";
 import type { Runtime } from "../base/runtime.ts";
 import { parseTime } from "../base/time.ts";
-import { readText } from "./answer.ts";
+import { readResponseText } from "./answer.ts";
 
 /** A place in an S3 bucket, with the credentials for it. */
 export interface S3Location {
@@ -81,7 +81,7 @@ export function openS3(
       const response = await fetch(request, { signal: controller.signal, redirect: "manual" });
       status = response.status;
       etag = response.headers.get("etag") ?? "";
-      text = await readText(response, LARGEST_ANSWER);
+      text = await readResponseText(response, LARGEST_ANSWER);
     } catch (error) {
       const cause = controller.signal.aborted ? controller.signal.reason : error;
       const reason = cause instanceof Error ? cause.message : String(cause);

@@ -9,7 +9,7 @@ import type { Scope } from "../store/schema.ts";
 import type { Client } from "./clients.ts";
 import { OAuthError, type Parameters } from "./error.ts";
 import { GRANTABLE, OFFLINE } from "./metadata.ts";
-import { isRegistered } from "./redirects.ts";
+import { isRegisteredRedirect } from "./redirects.ts";
 
 export interface AuthorizationRequest {
   /** Redirect URI as the client gave it; undefined if it gave none and means its only one. */
@@ -39,7 +39,7 @@ export function readRedirect({ get, repeated }: Parameters, { name, redirectUris
   if (repeated.has("redirect_uri") || uri === undefined) {
     throw problem(`The link does not say where to send you back to: start again in ${name}`);
   }
-  if (!isRegistered(redirectUris, uri)) {
+  if (!isRegisteredRedirect(redirectUris, uri)) {
     throw problem(
       `The link would send you back to an address that ${name} has not registered, so nothing is sent there`,
     );
@@ -48,7 +48,7 @@ export function readRedirect({ get, repeated }: Parameters, { name, redirectUris
 }
 
 /** Reads the rest of a request whose answer may be sent back. @throws OAuthError */
-export function readRequest(given: Parameters, client: Client, resource: string): AuthorizationRequest {
+export function readAuthorizationRequest(given: Parameters, client: Client, resource: string): AuthorizationRequest {
   const { get, repeated, resources } = given;
   if (repeated.size > 0) throw new OAuthError("invalid_request", "a parameter is given twice");
   if ((get("state")?.length ?? 0) > LONGEST_STATE) throw new OAuthError("invalid_request", "state is too long");

@@ -7,14 +7,14 @@
  */
 import { and, asc, count, eq, inArray, isNotNull, isNull, lt, notExists, type SQL, sql } from "drizzle-orm";
 import { createRateLimit } from "../access/rate.ts";
-import { createSlots } from "../access/slowdown.ts";
+import { createConcurrencyLimits } from "../access/slowdown.ts";
 import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
 import { createShares, type Sharer, type Shares } from "../base/shares.ts";
-import { readText } from "../net/answer.ts";
-import { describeFailure, type HttpClient, openHttpClient } from "../net/http-client.ts";
-import { isThisHost, networkOfAddress } from "../net/ip.ts";
+import { readResponseText } from "../net/answer.ts";
+import { describeHttpFailure, type HttpClient, openHttpClient } from "../net/http-client.ts";
+import { ipAddressNetwork, isLocalhostSource } from "../net/ip.ts";
 import type { Core } from "../store/core.ts";
 import { apiKeys, oauthClients, oauthGrants } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
@@ -99,7 +99,7 @@ function isDocumentUrl(id: string): boolean {
   );
 }
 
-export function createClients({ store, options, runtime }: Core) {
+export function createOAuthClients({ store, options, runtime }: Core) {
   const registrations = createRateLimit(
     () => MOST_AN_HOUR,
     () => 0,
@@ -112,7 +112,7 @@ export function createClients({ store, options, runtime }: Core) {
   };
   const http = openHttpClient({ runtime, allow: allowed, mostIdle: 1 });
   /** Fetches of documents: one at a time for a person, and few waiting. */
-  const fetches = createSlots({ atOnce: 1, mostWaiting: 3 });
+  const fetches = createConcurrencyLimits({ atOnce: 1, mostWaiting: 3 });
   const underWay = createShares({ most: MOST_REQUESTS.clientDocuments, runtime });
 
   /** @throws AppError unprocessable, with what a person can do */
@@ -124,7 +124,7 @@ export function createClients({ store, options, runtime }: Core) {
       .within(person.userId, () => fetchText(http, id, underWay, person))
       .catch((error) => {
         if (error instanceof AppError && error.code === "rate_limited") throw error;
-        throw fault(describeFailure(error));
+        throw fault(describeHttpFailure(error));
       });
     let given: Record<string, unknown>;
     try {
@@ -177,7 +177,7 @@ export function createClients({ store, options, runtime }: Core) {
       const id = newId(runtime, "cli");
       const name = nameIn(metadata.client_name, "A program without a name");
       // A proxy of one's own is no network.
-      const network = isThisHost(source) ? "" : networkOfAddress(source);
+      const network = isLocalhostSource(source) ? "" : ipAddressNetwork(source);
       store.transact((tx) => {
         const unused = isNull(oauthClients.usedAt);
         const ofNetwork = and(unused, eq(oauthClients.network, network));
@@ -244,7 +244,7 @@ export function createClients({ store, options, runtime }: Core) {
 }
 
 /** Forgets the programs that a person let in, and nobody else. */
-export function forgetPersonalClients(tx: Tx, userId: string): void {
+export function forgetPersonalOAuthClients(tx: Tx, userId: string): void {
   tx.run(sql`DELETE FROM oauth_clients WHERE id IN
     (SELECT client_id FROM oauth_grants JOIN api_keys ON id = key_id GROUP BY client_id
      HAVING min(user_id) = ${userId} AND max(user_id) = ${userId})`);
@@ -262,7 +262,7 @@ function fetchText(http: HttpClient, url: string, underWay: Shares, person: Shar
       if (response.status !== 200) throw new Error(`its server answers ${response.status}`);
       const type = (response.headers.get("content-type") ?? "").split(";")[0]?.trim() ?? "";
       if (!/^application\/(json|[\w.-]+\+json)$/i.test(type)) throw new Error("it is not sent as JSON");
-      return await readText(response, LARGEST_DOCUMENT, { fatal: true });
+      return await readResponseText(response, LARGEST_DOCUMENT, { fatal: true });
     } finally {
       await response?.body?.cancel().catch(() => {});
       turn?.release();

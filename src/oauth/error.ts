@@ -33,7 +33,7 @@ export interface Parameters {
   repeated: ReadonlySet<string>;
 }
 
-export function readParameters(text: string): Parameters {
+export function readOAuthParameters(text: string): Parameters {
   const given = new URLSearchParams(text);
   const names = [...given.keys()].filter((name) => name !== "resource");
   return {

@@ -7,8 +7,14 @@
  */
 import { createHash, timingSafeEqual } from "node:crypto";
 import { and, eq, gt, isNull, lte, notExists, sql } from "drizzle-orm";
-import { ACCESS_TOKEN_PREFIX, createKey, discardKey, hashCredential, revokeKey } from "../access/credentials.ts";
-import { hasExpired } from "../access/policy.ts";
+import {
+  ACCESS_TOKEN_PREFIX,
+  createApiKey,
+  deleteApiKey,
+  hashCredential,
+  revokeApiKey,
+} from "../access/credentials.ts";
+import { isKeyPolicyExpired } from "../access/policy.ts";
 import { randomToken } from "../base/runtime.ts";
 import type { Core } from "../store/core.ts";
 import { apiKeys, oauthGrants, oauthTokens, type Policy, type Scope, type TOKEN_KINDS } from "../store/schema.ts";
@@ -107,7 +113,7 @@ function issue(
 
 /** Ends a grant because a code or token of it came twice. */
 function endCopied({ runtime, log }: Core, tx: Tx, keyId: string): OAuthError {
-  revokeKey(tx, keyId, runtime.now());
+  revokeApiKey(tx, keyId, runtime.now());
   log.warn("a code or token of a grant came twice: the grant has ended", { keyId });
   return refusal("this was used before, so the grant has ended: ask the person again");
 }
@@ -127,7 +133,7 @@ function findGrantFault(
   asked: { clientId: string; resources: readonly string[] },
 ): OAuthError | undefined {
   if (clientId !== asked.clientId) return refusal(UNKNOWN);
-  if (revokedAt !== null || hasExpired(policy, runtime.now())) return refusal(ENDED);
+  if (revokedAt !== null || isKeyPolicyExpired(policy, runtime.now())) return refusal(ENDED);
   if (asked.resources.some((uri) => uri !== resource)) {
     return new OAuthError("invalid_target", "the grant is for another resource");
   }
@@ -135,12 +141,12 @@ function findGrantFault(
 }
 
 /** Makes a grant, and the code for its first tokens, which is returned only here. */
-export function give(
+export function createGrant(
   { runtime }: Core,
   tx: Tx,
   { userId, client, scopes, policy, ...given }: NewGrant,
 ): { keyId: string; code: string } {
-  const { id: keyId } = createKey(tx, runtime, { userId, name: client.name, scopes, policy, hint: "OAuth" });
+  const { id: keyId } = createApiKey(tx, runtime, { userId, name: client.name, scopes, policy, hint: "OAuth" });
   const code = randomToken(runtime, LENGTH);
   tx.insert(oauthGrants)
     .values({
@@ -159,7 +165,7 @@ export function give(
 /**
  * Exchanges a code. A refusal is returned, not thrown, since the end of a grant has to commit with it.
  */
-export function exchange(
+export function exchangeCode(
   core: Core,
   tx: Tx,
   asked: {
@@ -193,7 +199,7 @@ export function exchange(
 }
 
 /** Exchanges a refresh token, as `exchange` does a code. `scopes`: those asked for, if any. */
-export function refresh(
+export function exchangeRefreshToken(
   core: Core,
   tx: Tx,
   asked: { token: string; clientId: string; scopes: readonly string[]; resources: readonly string[] },
@@ -222,7 +228,11 @@ export function refresh(
  * Revokes a token (RFC 7009): an access token alone, a refresh token with its grant. False for one that does not
  * exist. @throws OAuthError invalid_grant for another program's
  */
-export function revoke({ runtime }: Core, tx: Tx, { token, clientId }: { token: string; clientId: string }): boolean {
+export function revokeToken(
+  { runtime }: Core,
+  tx: Tx,
+  { token, clientId }: { token: string; clientId: string },
+): boolean {
   const found = tx
     .select({
       seq: oauthTokens.seq,
@@ -237,7 +247,7 @@ export function revoke({ runtime }: Core, tx: Tx, { token, clientId }: { token: 
   if (!found) return false;
   if (found.clientId !== clientId) throw refusal("this token is another program's");
   if (found.kind === "access") tx.delete(oauthTokens).where(eq(oauthTokens.seq, found.seq)).run();
-  else revokeKey(tx, found.keyId, runtime.now());
+  else revokeApiKey(tx, found.keyId, runtime.now());
   return true;
 }
 
@@ -245,7 +255,7 @@ export function revoke({ runtime }: Core, tx: Tx, { token, clientId }: { token: 
  * Forgets expired tokens and those of ended grants, discards grants whose code nobody came for, and ends those that
  * have no token left. True if there may be more to do.
  */
-export function sweep(tx: Tx, now: number): boolean {
+export function sweepGrants(tx: Tx, now: number): boolean {
   const ended = tx
     .select({ keyId: oauthGrants.keyId })
     .from(oauthGrants)
@@ -258,7 +268,7 @@ export function sweep(tx: Tx, now: number): boolean {
     .where(and(isNull(oauthGrants.codeUsedAt), lte(oauthGrants.codeExpiresAt, now)))
     .limit(SWEPT_AT_ONCE)
     .all();
-  for (const { keyId } of unused) discardKey(tx, keyId);
+  for (const { keyId } of unused) deleteApiKey(tx, keyId);
   const tokens = tx
     .select({ one: sql`1` })
     .from(oauthTokens)
@@ -270,6 +280,6 @@ export function sweep(tx: Tx, now: number): boolean {
     .where(and(isNull(apiKeys.revokedAt), sql`${oauthGrants.codeUsedAt} IS NOT NULL`, notExists(tokens)))
     .limit(SWEPT_AT_ONCE)
     .all();
-  for (const { keyId } of idle) revokeKey(tx, keyId, now);
+  for (const { keyId } of idle) revokeApiKey(tx, keyId, now);
   return unused.length === SWEPT_AT_ONCE || idle.length === SWEPT_AT_ONCE;
 }

@@ -11,13 +11,19 @@ import { randomToken } from "../base/runtime.ts";
 import type { Core } from "../store/core.ts";
 import type { Policy, Scope } from "../store/schema.ts";
 import type { Tx } from "../store/store.ts";
-import { type AuthorizationRequest, readClientId, readRedirect, readRequest, scopesIn } from "./authorization.ts";
-import { type Client, createClients } from "./clients.ts";
-import { OAuthError, type Parameters, readParameters } from "./error.ts";
+import {
+  type AuthorizationRequest,
+  readAuthorizationRequest,
+  readClientId,
+  readRedirect,
+  scopesIn,
+} from "./authorization.ts";
+import { type Client, createOAuthClients } from "./clients.ts";
+import { OAuthError, type Parameters, readOAuthParameters } from "./error.ts";
 import * as grants from "./grants.ts";
 import { ACCESS_MS, LASTING_ACCESS_MS, type Tokens } from "./grants.ts";
 import { OFFLINE, resourceIdentifier } from "./metadata.ts";
-import { findRedirectTarget, type RedirectTarget, withParameters } from "./redirects.ts";
+import { addUriParameters, findRedirectTarget, type RedirectTarget } from "./redirects.ts";
 
 /** A person at a browser. */
 type Answering = { sessionId: string; caller: Pick<Caller, "workspaceId" | "userId" | "role"> };
@@ -65,7 +71,7 @@ export function createOAuth(core: Core) {
   /** The issuer. */
   const { baseUrl } = site;
   const resource = resourceIdentifier(baseUrl);
-  const clients = createClients(core);
+  const clients = createOAuthClients(core);
   /** Pending requests by id, oldest first. */
   const pending = new Map<string, Pending>();
 
@@ -89,7 +95,7 @@ export function createOAuth(core: Core) {
   }
 
   const answerTo = ({ returnsTo, state }: Pick<Pending, "returnsTo" | "state">, answer: Record<string, string>) =>
-    withParameters(returnsTo, { ...answer, state, iss: baseUrl });
+    addUriParameters(returnsTo, { ...answer, state, iss: baseUrl });
 
   const mayGrant = ({ role }: Pick<Caller, "role">): boolean =>
     role !== "member" || options.get("oauth.grants") === "everyone";
@@ -97,7 +103,7 @@ export function createOAuth(core: Core) {
 
   /** The parameters of a request to the token or revocation endpoint, and the client that sends it. @throws OAuthError */
   function readForm(text: string): Parameters & { clientId: string; required(name: string): string } {
-    const form = readParameters(text);
+    const form = readOAuthParameters(text);
     if (form.repeated.size > 0) throw new OAuthError("invalid_request", "a parameter is given twice");
     const required = (name: string): string => {
       const value = form.get(name);
@@ -117,7 +123,7 @@ export function createOAuth(core: Core) {
 
     /** Answers the token endpoint's form (RFC 6749 §4.1.3, §6). @throws OAuthError */
     exchange(text: string): Tokens {
-      const type = readParameters(text).get("grant_type");
+      const type = readOAuthParameters(text).get("grant_type");
       if (type !== undefined && type !== "authorization_code" && type !== "refresh_token") {
         throw new OAuthError("unsupported_grant_type", "grant_type must be authorization_code or refresh_token");
       }
@@ -126,10 +132,15 @@ export function createOAuth(core: Core) {
       const given = store.transact((tx) => {
         if (type === "refresh_token") {
           const scopes = scopesIn(get("scope")).filter((scope) => scope !== OFFLINE);
-          return grants.refresh(core, tx, { token: required("refresh_token"), clientId, scopes, resources });
+          return grants.exchangeRefreshToken(core, tx, {
+            token: required("refresh_token"),
+            clientId,
+            scopes,
+            resources,
+          });
         }
         const [code, verifier] = [required("code"), required("code_verifier")];
-        return grants.exchange(core, tx, { code, verifier, clientId, resources, redirectUri: get("redirect_uri") });
+        return grants.exchangeCode(core, tx, { code, verifier, clientId, resources, redirectUri: get("redirect_uri") });
       });
       if (given instanceof OAuthError) throw given;
       return given;
@@ -137,7 +148,7 @@ export function createOAuth(core: Core) {
     /** Revokes the token of a form (RFC 7009). False if there is none. @throws OAuthError */
     revoke(text: string): boolean {
       const { required, clientId } = readForm(text);
-      return store.transact((tx) => grants.revoke(core, tx, { token: required("token"), clientId }));
+      return store.transact((tx) => grants.revokeToken(core, tx, { token: required("token"), clientId }));
     },
 
     /**
@@ -145,7 +156,7 @@ export function createOAuth(core: Core) {
      * @throws AppError unprocessable for one that nothing may be sent back for, with what to tell the person
      */
     async open({ sessionId, caller }: Answering, query: string): Promise<Opened> {
-      const given = readParameters(query);
+      const given = readOAuthParameters(query);
       const id = readClientId(given);
       const client = await clients.find(id, caller);
       if (!client)
@@ -156,7 +167,7 @@ export function createOAuth(core: Core) {
       const shown = { client: { name, ...(host !== undefined && { host }) }, place };
       const state = given.get("state");
       try {
-        const asked = readRequest(given, client, resource);
+        const asked = readAuthorizationRequest(given, client, resource);
         if (!mayGrant(caller)) throw new OAuthError("access_denied", NOT_YOURS);
         const opened = { ...asked, sessionId, openedAt: runtime.now(), client, place, returnsTo, state };
         const suggested = asked.scopes.filter((scope) => SUGGESTED.includes(scope));
@@ -184,7 +195,7 @@ export function createOAuth(core: Core) {
       }
       if (!mayGrant(caller)) throw new AppError("forbidden", NOT_YOURS);
       const { client, place, redirectUri, challenge } = asked;
-      const { keyId, code } = grants.give(core, tx, {
+      const { keyId, code } = grants.createGrant(core, tx, {
         userId: caller.userId,
         client: { id: client.id, name: client.name, host: client.host ?? place.name },
         scopes,
@@ -212,7 +223,7 @@ export function createOAuth(core: Core) {
       runDue(now: number): number {
         const more = store.transact((tx) => {
           clients.sweep(tx, now);
-          return grants.sweep(tx, now);
+          return grants.sweepGrants(tx, now);
         });
         return now + (more ? PORTION_MS : HOUR_MS);
       },

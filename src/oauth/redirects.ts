@@ -42,7 +42,7 @@ export function findRedirectTarget(uri: string): RedirectTarget | undefined {
 }
 
 /** True if a request may lead back to `asked`: exactly as registered, but for the port of a loopback address (RFC 8252 §7.3). */
-export function isRegistered(registered: readonly string[], asked: string): boolean {
+export function isRegisteredRedirect(registered: readonly string[], asked: string): boolean {
   if (findRedirectTarget(asked) === undefined) return false;
   return registered.some(
     (uri) => uri === asked || (isLoopback(new URL(uri)) && withoutPort(uri) === withoutPort(asked)),
@@ -53,7 +53,7 @@ export function isRegistered(registered: readonly string[], asked: string): bool
 const withoutPort = (uri: string): string => uri.replace(/^(http:\/\/(?:\[[^\]]*\]|[^/:?]*)):\d+/, "$1");
 
 /** The redirect URI with parameters added to its query (RFC 6749 §4.1.2). Absent values are left out. */
-export function withParameters(uri: string, parameters: Record<string, string | undefined>): string {
+export function addUriParameters(uri: string, parameters: Record<string, string | undefined>): string {
   const given = Object.entries(parameters).filter((entry): entry is [string, string] => entry[1] !== undefined);
   const separator = !uri.includes("?") ? "?" : /[?&]$/.test(uri) ? "" : "&";
   return uri + separator + new URLSearchParams(given);

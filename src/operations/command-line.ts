@@ -88,7 +88,7 @@ export type RowOf<T> = T extends { nextCursor: unknown }
   : T;
 
 /** Checks the types of a command's arguments, options and target against its functions. */
-export function asCommand<
+export function defineOperationCommand<
   const A extends Arguments = Record<never, never>,
   const O extends Options = Record<never, never>,
   K extends keyof Targets = never,

@@ -97,7 +97,7 @@ const statements = prepared((db) => {
  * Reads the key of a request, unchanged; undefined when the request has none.
  * @throws AppError bad_request for an invalid key, and for a header and a field that differ
  */
-export function readKey(header: string | undefined, field: string | undefined): string | undefined {
+export function readIdempotencyKey(header: string | undefined, field: string | undefined): string | undefined {
   if (header !== undefined && field !== undefined && header !== field) {
     throw new AppError(
       "bad_request",

@@ -125,7 +125,7 @@ export interface MailApps extends MailAppPorts {
 }
 
 /** A profile sets up an account that reads and sends. */
-export const hasProfile = ({ imap, imaps, submission, submissions }: MailAppPorts): boolean =>
+export const hasMailProfile = ({ imap, imaps, submission, submissions }: MailAppPorts): boolean =>
   (imaps ?? imap) !== null && (submissions ?? submission) !== null;
 
 export interface VisitorContext extends AppServices, BrowserRequest {}
@@ -298,7 +298,7 @@ const NOTHING = t.Object({});
 const erase = (definition: object) => ({ params: NOTHING, query: NOTHING, ...definition }) as never;
 
 /** Defines an operation. Types of input and answer come from its schemas. */
-export function operation<
+export function defineOperation<
   A extends Audience,
   M extends Method,
   Path extends string,
@@ -313,7 +313,7 @@ export function operation<
 }
 
 /** Defines an operation that only the app has. */
-export function appOperation<
+export function defineAppOperation<
   A extends Audience,
   M extends Method,
   Path extends string,

@@ -35,7 +35,7 @@ export function readListPage<T>(
 }
 
 /** Makes `read` for a list that is short enough to be read whole: `rows`, in any order. */
-export function readAmong<T>(
+export function createListReader<T>(
   rows: readonly T[],
   rowPosition: (row: T) => RowPosition,
   order: "oldest first" | "newest first",

@@ -6,8 +6,14 @@
  * Invariant: a request that repeats an earlier one is answered without a look at the state of anything (rules: Replay
  * before state).
  */
-import { type Caller, readsNoCodes, requireAdmin, requireScope, requireUnrestricted } from "../access/caller.ts";
-import { findKeyRestrictions, presentCaller, requireLiveKey } from "../access/credentials.ts";
+import {
+  type Caller,
+  isKeyDeniedSignInCodes,
+  requireAdmin,
+  requireScope,
+  requireUnrestrictedKey,
+} from "../access/caller.ts";
+import { findKeyRestrictions, reloadCaller, requireLiveKey } from "../access/credentials.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { BrowserSession } from "../access/sessions.ts";
 import * as workspaceAdmin from "../admin/workspace-admin.ts";
@@ -15,19 +21,19 @@ import { AppError } from "../base/errors.ts";
 import {
   type OutgoingFile,
   readAttachments,
-  requireReadable,
+  requireReadScopeForContent,
   type UploadedFile,
   uploadName,
 } from "../compose/attached-files.ts";
 import type { AttachmentRequest } from "../compose/requests.ts";
-import { noteOperation } from "../journal/entries.ts";
+import { addJournalEntry } from "../journal/entries.ts";
 import type { ReadJournal } from "../journal/reads.ts";
-import { maskAnswer } from "../mailbox/reading/masked-codes.ts";
+import { maskCodesInAnswer } from "../mailbox/reading/masked-codes.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Core } from "../store/core.ts";
 import type { Db } from "../store/store.ts";
-import { hashRequest, type Idempotency, type RecordAnswer, readKey } from "./idempotency.ts";
+import { hashRequest, type Idempotency, type RecordAnswer, readIdempotencyKey } from "./idempotency.ts";
 import type {
   AdminContext,
   AnswerOf,
@@ -132,9 +138,9 @@ function createAdminContext(
 ): AdminContext {
   const person = (db: Db): Caller => {
     signedIn?.requireSession(db);
-    const present = presentCaller(db, caller);
+    const present = reloadCaller(db, caller);
     requireAdmin(present);
-    if (audience === "operator") workspaceAdmin.requireOperator(core, present.workspaceId);
+    if (audience === "operator") workspaceAdmin.requireOperatorWorkspace(core, present.workspaceId);
     return present;
   };
   const act: AdminContext["act"] = (work) =>
@@ -166,7 +172,7 @@ function createUntimedPerformer(operation: Operation, services: OperationService
     { signedIn, wait = async (_, look) => look(caller) }: Way,
   ): Promise<unknown> {
     const recordShown: RecordAnswer = (tx, answer) => {
-      noteOperation(tx, caller, { ids: idsIn(input.params, answer) }, core.now());
+      addJournalEntry(tx, caller, { ids: idsIn(input.params, answer) }, core.now());
       record(tx, withoutSecrets(answer, operation));
     };
     // Mail is accepted only if the key is live in that transaction, since a message may take seconds to compose. `act`
@@ -207,11 +213,13 @@ function createUntimedPerformer(operation: Operation, services: OperationService
     check(input);
     const { success: status, idempotent, takesFiles } = operation;
     const { whole } = operation;
-    if (whole) requireUnrestricted(caller, whole === true ? undefined : whole);
-    if (takesFiles) requireReadable(caller, input.body as object);
-    const key = idempotent && readKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
+    if (whole) requireUnrestrictedKey(caller, whole === true ? undefined : whole);
+    if (takesFiles) requireReadScopeForContent(caller, input.body as object);
+    const key =
+      idempotent &&
+      readIdempotencyKey(input.idempotencyKey, (input.body as { idempotencyKey?: string }).idempotencyKey);
     // Nothing else is checked for a replay.
-    if (operation.audience === "admin") requireAdmin(presentCaller(core.db, caller));
+    if (operation.audience === "admin") requireAdmin(reloadCaller(core.db, caller));
     const attachments = (takesFiles && attachmentsIn(input.body)) || [];
     const readFiles = () => readAttachments(core, caller, attachments, uploads);
     // Idempotency keys belong to an API key, which a session of the web app does not have.
@@ -231,7 +239,7 @@ function createUntimedPerformer(operation: Operation, services: OperationService
   }
 
   const noteRefusal = (caller: Caller, { params }: OperationRequest, { code: outcome }: AppError): Promise<void> =>
-    core.store.note((tx) => noteOperation(tx, caller, { ids: idsIn(params, {}), outcome }, core.now()));
+    core.store.note((tx) => addJournalEntry(tx, caller, { ids: idsIn(params, {}), outcome }, core.now()));
 
   return async (asking, read, way = {}) => {
     const { origin } = asking;
@@ -242,12 +250,12 @@ function createUntimedPerformer(operation: Operation, services: OperationService
     const uploads = input.uploads ?? [];
     try {
       // The body may have taken long to come: the key, its policy and the person's role are those of now.
-      const present = operation.body ? presentCaller(core.db, caller) : caller;
+      const present = operation.body ? reloadCaller(core.db, caller) : caller;
       const performed = await performRead(present, input, uploads, way);
       // It may have waited: its policy is that of now, if its key is still there.
       const reader = { ...present, ...(present.keyId !== undefined && findKeyRestrictions(core.db, present.keyId)) };
-      if (!readsNoCodes(reader)) return performed;
-      return { ...performed, answer: await maskAnswer(core, reader, performed.answer) };
+      if (!isKeyDeniedSignInCodes(reader)) return performed;
+      return { ...performed, answer: await maskCodesInAnswer(core, reader, performed.answer) };
     } catch (error) {
       if (error instanceof PolicyRefusal) await noteRefusal(caller, input, error);
       throw error;

@@ -7,7 +7,7 @@
  * scope.
  */
 import { AppError } from "../base/errors.ts";
-import { compile, type Fault, type ObjectSchema, type Schema } from "../base/json-schema.ts";
+import { compileSchemaCheck, type Fault, type ObjectSchema, type Schema } from "../base/json-schema.ts";
 import { A_TIME } from "../base/time.ts";
 import { type AppOperation, isMediaType, type Operation } from "./operation.ts";
 
@@ -61,7 +61,7 @@ function toFaultError({ kind, path, schema }: Fault, root: Schema): AppError {
 
 /** Compiles the check of a request's values against a schema. It throws AppError bad_request. */
 export function compileShapeCheck(schema: Schema): (value: unknown) => void {
-  const findFault = compile(schema, "request");
+  const findFault = compileSchemaCheck(schema, "request");
   return (value) => {
     const fault = findFault(value);
     if (fault) throw toFaultError(fault, schema);
@@ -96,7 +96,7 @@ export function compileInputCheck({
 /** Compiles the check of answers: where and how one differs from the document; undefined when it does not. */
 export function compileAnswerCheck({ response }: Operation): (answer: unknown) => string | undefined {
   if (isMediaType(response)) return () => undefined;
-  const findFault = compile(response, "answer");
+  const findFault = compileSchemaCheck(response, "answer");
   return (answer) => {
     const fault = findFault(answer);
     // The text never has the value, which may be mail.
@@ -118,7 +118,7 @@ function readText(text: string, { type }: Schema): unknown {
  * does not have (rules: Parameters).
  * @throws AppError bad_request for a parameter given twice, since choosing one would be a guess
  */
-export function readQuery(text: string, schema: ObjectSchema): Record<string, unknown> {
+export function readQueryParameters(text: string, schema: ObjectSchema): Record<string, unknown> {
   const values: Record<string, unknown> = {};
   if (text === "") return values;
   const given = new URLSearchParams(text);

@@ -12,8 +12,8 @@ import type { SigningKey } from "../authentication/dkim.ts";
 import { AppError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
 import { newId, newTimedToken, type Runtime } from "../base/runtime.ts";
-import { emit } from "../events/outbox.ts";
-import { noteOperation } from "../journal/entries.ts";
+import { emitEvent } from "../events/outbox.ts";
+import { addJournalEntry } from "../journal/entries.ts";
 import { putHold } from "../mailbox/changing/holds.ts";
 import { fileMessage } from "../mailbox/filing/filing.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
@@ -22,18 +22,23 @@ import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
-import { redirectedTo } from "../message/redirection.ts";
+import { listReplyRedirects } from "../message/redirection.ts";
 import type { MessageDsn } from "../smtp/dsn.ts";
 import { dkimKeys, domains } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
 import { type OutboundContent, type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
-import { countOutside, type GuardedMessage, requireAllowed, requireRoom } from "./guardrails.ts";
-import { type HoldReason, judge } from "./judgement.ts";
-import { addOutbound, type OutboundMessage, type Recipient, waitingCount } from "./queue.ts";
+import {
+  countOutsideRecipients,
+  type GuardedMessage,
+  requireMailboxSpace,
+  requireSendingAllowed,
+} from "./guardrails.ts";
+import { type HoldReason, judgeOutgoingMessage } from "./judgement.ts";
+import { addOutbound, countUnsettledRecipients, type OutboundMessage, type Recipient } from "./queue.ts";
 import type { SendCore } from "./send-core.ts";
 
-/** A message to send. The caller has the right to send from `from`; senderFor has checked that. */
+/** A message to send. The caller has the right to send from `from`; resolveSender has checked that. */
 export interface Submission {
   caller: Caller;
   mailbox: Reach["mailbox"];
@@ -105,7 +110,7 @@ export const signingKeys = prepared((db) =>
  * checked too, so that the caller learns of a refusal at once. Resolves with the reason if it would wait for a person.
  * @throws AppError as submitMessage
  */
-export async function requireAcceptable(
+export async function requireAcceptableForSending(
   core: SendCore,
   submission: Pick<Submission, "caller" | "mailbox" | "from" | "recipients" | "threadId" | "named" | "isDue">,
   bytes: number,
@@ -113,19 +118,19 @@ export async function requireAcceptable(
   const { db } = core;
   const { caller, mailbox, isDue } = submission;
   const now = core.now();
-  const held = judge(db, caller, submission, { now, isDue });
-  requireAllowed(core, db, toGuardedMessage(submission), now, { isHeld: held !== undefined });
-  if (held === undefined) await requireQueue(core, submission);
-  requireRoom(readMailboxUsage(core, mailbox.id), bytes, mailbox.address);
+  const held = judgeOutgoingMessage(db, caller, submission, { now, isDue });
+  requireSendingAllowed(core, db, toGuardedMessage(submission), now, { isHeld: held !== undefined });
+  if (held === undefined) await requireQueueTakesMail(core, submission);
+  requireMailboxSpace(readMailboxUsage(core, mailbox.id), bytes, mailbox.address);
   return held;
 }
 
 /** Checks that the queue has room, and that the smarthost takes mail. @throws AppError upstream_failed */
-export async function requireQueue(
+export async function requireQueueTakesMail(
   { db, now, transport, log, largestQueue }: SendCore,
   { recipients }: Pick<Submission, "recipients">,
 ): Promise<void> {
-  if (waitingCount(db, now()) + recipients.length > largestQueue) {
+  if (countUnsettledRecipients(db, now()) + recipients.length > largestQueue) {
     log.error("the outbound queue is full", { recipients: largestQueue });
     throw new AppError("upstream_failed", "The outbound queue is full, so nothing was sent; try again later");
   }
@@ -163,27 +168,27 @@ export async function submitMessage(
 ): Promise<Sent> {
   const { store, log } = core;
   const { caller, mailbox, recipients, threadId, isDue, heldUntil } = submission;
-  await requireAcceptable(core, submission, submission.bytes || 1);
+  await requireAcceptableForSending(core, submission, submission.bytes || 1);
   const { message, content } = await store.preparing(() => prepare(core, submission));
-  const named = [...[...message.to, ...message.cc].map(({ email }) => email), ...redirectedTo(message.headers)];
+  const named = [...[...message.to, ...message.cc].map(({ email }) => email), ...listReplyRedirects(message.headers)];
 
   const sent = await store.enqueue((tx) => {
     const now = core.now();
     const reason =
-      judge(tx, caller, { ...submission, named }, { now, isDue }) ??
+      judgeOutgoingMessage(tx, caller, { ...submission, named }, { now, isDue }) ??
       (heldUntil === undefined ? undefined : "It waited for approval when it was scheduled");
-    requireAllowed(core, tx, toGuardedMessage(submission), now, { isHeld: reason !== undefined });
-    requireRoom(readMailboxUsage(core, mailbox.id), message.size, mailbox.address);
+    requireSendingAllowed(core, tx, toGuardedMessage(submission), now, { isHeld: reason !== undefined });
+    requireMailboxSpace(readMailboxUsage(core, mailbox.id), message.size, mailbox.address);
     const { userId: sentBy, keyId } = caller;
     const copies = { mailboxId: mailbox.id, messageId: message.messageId, sentBy, byKey: keyId !== undefined, now };
     dropAppended(tx, copies);
     const accepted =
       reason === undefined
-        ? fileSent(core, tx, { ...submission, sentBy: caller.userId, message, content, now }).sent
+        ? fileAndQueueMessage(core, tx, { ...submission, sentBy: caller.userId, message, content, now }).sent
         : hold(core, tx, submission, { message, content, reason, now });
     const ids = [accepted.emailId, accepted.threadId];
     const count = recipients.length;
-    noteOperation(
+    addJournalEntry(
       tx,
       caller,
       { ids, recipients: count, ...(accepted.held ? { outcome: "held" } : { sent: count }) },
@@ -215,7 +220,7 @@ export interface AcceptedMessage extends Pick<Submission, "mailbox" | "from" | "
 }
 
 /** Files the Sent copy, puts the message into the queue and announces it. `seq`: messages.seq of the copy. */
-export function fileSent(
+export function fileAndQueueMessage(
   core: MailCore,
   tx: Tx,
   { mailbox, from, recipients, messageId, dsn, threadId, sentBy, message, content, now, ids }: AcceptedMessage,
@@ -245,13 +250,13 @@ export function fileSent(
     domain,
     returnPath: newReturnPath(runtime, domain),
     acceptedAt: now,
-    outsideRecipients: countOutside(tx, toGuardedMessage({ mailbox, from, recipients })),
+    outsideRecipients: countOutsideRecipients(tx, toGuardedMessage({ mailbox, from, recipients })),
     recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
     content,
     ...dsn,
   });
   core.wake("relay");
-  emit(tx, {
+  emitEvent(tx, {
     id: newId(runtime, "evt"),
     workspaceId: mailbox.workspaceId,
     event: "message.outbound",
@@ -309,7 +314,7 @@ function hold(
     content,
   });
   const hold = { emailId, threadId: threadId ?? filed.threadId, mailboxId: mailbox.id };
-  emit(tx, {
+  emitEvent(tx, {
     id: newId(core.runtime, "evt"),
     workspaceId: mailbox.workspaceId,
     event: "message.held",
@@ -339,8 +344,8 @@ export async function submitAutomatic(
   const { store, runtime, log } = core;
   const { mailbox, from, recipients, messageId, automatic, threadId } = message;
   const guarded = toGuardedMessage(message);
-  requireAllowed(core, store.db, guarded, runtime.now());
-  await requireQueue(core, message);
+  requireSendingAllowed(core, store.db, guarded, runtime.now());
+  await requireQueueTakesMail(core, message);
   const { message: composed, content } = await store.preparing(() =>
     prepare(core, { ...message, compose: async () => composition }),
   );
@@ -348,7 +353,7 @@ export async function submitAutomatic(
   const id = newId(runtime, "msg");
   await store.enqueue((tx) => {
     const now = runtime.now();
-    requireAllowed(core, tx, guarded, now);
+    requireSendingAllowed(core, tx, guarded, now);
     addOutbound(tx, {
       id,
       workspaceId: mailbox.workspaceId,
@@ -360,7 +365,7 @@ export async function submitAutomatic(
       domain,
       returnPath: newReturnPath(runtime, domain),
       acceptedAt: now,
-      outsideRecipients: countOutside(tx, guarded),
+      outsideRecipients: countOutsideRecipients(tx, guarded),
       recipients: recipients.map((recipient) => ({ ...recipient, id: newId(runtime, "que") })),
       content,
       automatic,
@@ -388,21 +393,21 @@ async function prepare(
   try {
     const source = await submission.compose();
     const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: now() });
-    if (isComposition(source)) requireSize(prepared.message, options.get("smtp.maxMessageBytes"));
+    if (isComposition(source)) requireMessageSize(prepared.message, options.get("smtp.maxMessageBytes"));
     return prepared;
   } catch (error) {
-    throw asRefusal(error, log);
+    throw asUnparseableRefusal(error, log);
   }
 }
 
 /** @throws AppError payload_too_large */
-export function requireSize({ size }: Pick<PreparedMessage, "size">, most: number): void {
+export function requireMessageSize({ size }: Pick<PreparedMessage, "size">, most: number): void {
   if (size <= most) return;
   throw new AppError("payload_too_large", `The message is ${size} bytes; at most ${most} are allowed`);
 }
 
 /** Returns the refusal of a message that no parser can process; any other error unchanged. */
-export function asRefusal(error: unknown, log: Log): unknown {
+export function asUnparseableRefusal(error: unknown, log: Log): unknown {
   if (!(error instanceof UnparseableError)) return error;
   log.error("message to be sent cannot be processed", { error });
   return new AppError("unprocessable", "The message cannot be processed, so nothing was done", { cause: error });

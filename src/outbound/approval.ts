@@ -7,26 +7,33 @@
  */
 
 import { eq } from "drizzle-orm";
-import { type Caller, findReachableMailboxes, notFound, type Reach, reachTo, requireAccess } from "../access/caller.ts";
-import { mayBeMadeBy } from "../access/credentials.ts";
+import {
+  type Caller,
+  findReach,
+  findReachableMailboxes,
+  outOfReachError,
+  type Reach,
+  requireAccess,
+} from "../access/caller.ts";
+import { mayDescendFromKey } from "../access/credentials.ts";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/runtime.ts";
 import type { Job } from "../base/scheduler.ts";
-import { emit } from "../events/outbox.ts";
-import { noteDecision, noteOperation } from "../journal/entries.ts";
+import { emitEvent } from "../events/outbox.ts";
+import { addJournalDecision, addJournalEntry } from "../journal/entries.ts";
 import {
   contentOfHold,
-  decide,
   dueHolds,
   findHold,
   type Hold,
   holdsAmong,
   nextDueHold,
+  noteSentCopyWasHeld,
   overdueHolds,
-  putSent,
+  recordHoldDecision,
   rejectedHolds,
   removeHold,
-  waitAgain,
+  returnHoldToWaiting,
 } from "../mailbox/changing/holds.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
 import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
@@ -34,9 +41,9 @@ import { normalizeAddress } from "../message/address.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { type Face, mailboxes } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { asRefusal, fileSent, requireQueue, type Sent } from "./accept.ts";
-import { refusalForReaders } from "./bcc.ts";
-import { requireAllowed, requireRoom } from "./guardrails.ts";
+import { asUnparseableRefusal, fileAndQueueMessage, requireQueueTakesMail, type Sent } from "./accept.ts";
+import { hideBccInRefusal } from "./bcc.ts";
+import { requireMailboxSpace, requireSendingAllowed } from "./guardrails.ts";
 import type { SendCore } from "./send-core.ts";
 
 const DAY_MS = 86_400_000;
@@ -56,10 +63,10 @@ export interface HeldMessage extends Hold {
  */
 export function getHeld({ db }: Reader, caller: Caller, emailId: string): HeldMessage {
   const hold = findHold(db, emailId);
-  const reach = hold && reachTo(db, caller, hold.mailboxId);
-  if (!hold || hold.state === "sent" || !reach) throw notFound("message");
+  const reach = hold && findReach(db, caller, hold.mailboxId);
+  if (!hold || hold.state === "sent" || !reach) throw outOfReachError("message");
   requireAccess(reach, "send");
-  if (caller.keyId !== undefined && mayBeMadeBy(db, hold.keyId, caller.keyId)) {
+  if (caller.keyId !== undefined && mayDescendFromKey(db, hold.keyId, caller.keyId)) {
     throw new AppError(
       "forbidden",
       "A key cannot approve or reject what it sent itself, or what a key that it made sent",
@@ -82,7 +89,7 @@ async function parseHeldMessage({ db, blobs, parser, log }: SendCore, hold: Hold
   try {
     return await parser.prepare({ kind: "interactive", source: hold.mailboxId }, bytes);
   } catch (error) {
-    throw asRefusal(error, log);
+    throw asUnparseableRefusal(error, log);
   }
 }
 
@@ -99,7 +106,7 @@ async function send(
 ): Promise<Sent> {
   const { store, log } = core;
   const { mailbox } = held;
-  await requireQueue(core, held);
+  await requireQueueTakesMail(core, held);
   const message = await store.preparing(() => parseHeldMessage(core, held));
   const sent = await store.enqueue((tx) => {
     const now = core.now();
@@ -107,14 +114,14 @@ async function send(
     const from = normalizeAddress(message.from?.email ?? "") ?? mailbox.address;
     const content = contentOfHold(tx, hold);
     removeHold(tx, hold);
-    requireAllowed(
+    requireSendingAllowed(
       core,
       tx,
       { mailboxId: mailbox.id, workspaceId: mailbox.workspaceId, from, recipients: hold.recipients },
       now,
     );
-    requireRoom(readMailboxUsage(core, mailbox.id), message.size, mailbox.address);
-    const filed = fileSent(core, tx, {
+    requireMailboxSpace(readMailboxUsage(core, mailbox.id), message.size, mailbox.address);
+    const filed = fileAndQueueMessage(core, tx, {
       mailbox,
       from,
       recipients: hold.recipients,
@@ -127,8 +134,8 @@ async function send(
       now,
       ids: { message: hold.emailId, thread: hold.threadId },
     });
-    putSent(tx, filed.seq, hold);
-    noteDecision(
+    noteSentCopyWasHeld(tx, filed.seq, hold);
+    addJournalDecision(
       tx,
       { workspaceId: mailbox.workspaceId, keyId: hold.keyId },
       {
@@ -159,11 +166,11 @@ function announce(
   const { event, ...more } = decision;
   const data = { emailId, threadId: answers ?? threadId, mailboxId, mailbox: mailbox.address, keyId, ...more };
   const { workspaceId } = mailbox;
-  emit(tx, { id: newId(runtime, "evt"), workspaceId, event, now: runtime.now(), data: data as never });
+  emitEvent(tx, { id: newId(runtime, "evt"), workspaceId, event, now: runtime.now(), data: data as never });
 }
 
 function rejectIn(core: Core, tx: Tx, held: HeldMessage, reason: string, rejectedBy: string | null): void {
-  decide(tx, held, { state: "rejected", reason, decidedBy: rejectedBy, decidedAt: core.now() });
+  recordHoldDecision(tx, held, { state: "rejected", reason, decidedBy: rejectedBy, decidedAt: core.now() });
   announce(core, tx, held, { event: "message.rejected", rejectedBy, reason });
 }
 
@@ -223,14 +230,14 @@ export async function approve(
   const approvedIn = (tx: Tx) => {
     const hold = stillIn(tx, held, "waiting");
     announce(core, tx, held, { event: "message.approved", approvedBy, reason });
-    noteOperation(tx, caller, { ids: [emailId] }, now());
+    addJournalEntry(tx, caller, { ids: [emailId] }, now());
     return hold;
   };
   if (sendAt !== null && sendAt > now()) {
     const approved = { emailId, threadId: held.answers ?? held.threadId, sendAt };
     await store.enqueue((tx) => {
       approvedIn(tx);
-      decide(tx, held, { state: "approved", decidedBy: approvedBy, decidedAt: now() });
+      recordHoldDecision(tx, held, { state: "approved", decidedBy: approvedBy, decidedAt: now() });
       record(tx, approved);
     });
     core.wake(HELD_MESSAGES);
@@ -245,12 +252,12 @@ export async function approve(
 
 /** Rejects a message, also one that was approved and waits for its time. @throws AppError not_found, forbidden, conflict */
 export function reject(core: Core, tx: Tx, caller: Caller, emailId: string, reason: string): void {
-  noteOperation(tx, caller, { ids: [emailId] }, core.now());
+  addJournalEntry(tx, caller, { ids: [emailId] }, core.now());
   rejectIn(core, tx, heldIn(core, ["waiting", "approved"], caller, emailId), reason, caller.userId);
 }
 
 /** Rejects what waited too long, forgets what was rejected long ago, and sends what was approved for a time. */
-export const heldMessages = (core: SendCore): Job => ({
+export const processHeldMessages = (core: SendCore): Job => ({
   name: HELD_MESSAGES,
   async runDue(now) {
     const { db, store, options, log } = core;
@@ -287,8 +294,8 @@ export const heldMessages = (core: SendCore): Job => ({
         log.info("an approved message was not sent when it was due", { emailId: hold.emailId, reason: error.code });
         await store.enqueue((tx) => {
           if (findHold(tx, hold.emailId)?.state !== "approved") return;
-          const reason = refusalForReaders(error.message, hold.recipients, mailbox.address);
-          waitAgain(tx, hold, reason, core.now());
+          const reason = hideBccInRefusal(error.message, hold.recipients, mailbox.address);
+          returnHoldToWaiting(tx, hold, reason, core.now());
         });
       }
     }

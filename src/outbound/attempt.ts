@@ -6,10 +6,15 @@
  * that an accepted message is not sent again.
  */
 import type { Room } from "../base/memory.ts";
-import { type Filing, fileCopies, hasReceived } from "../mailbox/filing/filing.ts";
+import { type Filing, fileCopies, isMessageAlreadyReceived } from "../mailbox/filing/filing.ts";
 import { measureFilingPortion, type PreparedMessage } from "../mailbox/filing/prepare.ts";
-import { isVerifiedElsewhere, isVerifiedFor, localDomain, routeFor } from "../mailbox/state/addresses.ts";
-import { hasRoom } from "../mailbox/state/mailboxes.ts";
+import {
+  isDomainVerifiedByWorkspace,
+  isDomainVerifiedElsewhere,
+  localDomain,
+  routeMailFromWorkspace,
+} from "../mailbox/state/addresses.ts";
+import { hasStorageForMessage } from "../mailbox/state/mailboxes.ts";
 import type { EmailAddress } from "../message/address.ts";
 import type { Carriage } from "../message/recode.ts";
 import { DeliveryFailure, type DeliveryResult, toDeliveryResult } from "../smtp/delivery-result.ts";
@@ -23,7 +28,14 @@ import { signingKeys } from "./accept.ts";
 import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
 import { concludeAttempt } from "./outcome.ts";
-import { listQueueEntries, readContent, reversePathTo, setDeferred, setDelivered, setHeld } from "./queue.ts";
+import {
+  listQueueEntries,
+  readOutboundContent,
+  reversePathTo,
+  setEntriesDelivered,
+  setEntriesHeld,
+  setEntryDeferred,
+} from "./queue.ts";
 import type { SendCore } from "./send-core.ts";
 import { traceAttempt } from "./trace-log.ts";
 import type { Connection } from "./transport.ts";
@@ -81,8 +93,8 @@ const AFTER_FAULT_MS = 15 * 60_000;
 
 /** Why a message is not sent under its domain; undefined if it is. Notices may be from the server's own name. */
 function findDomainRefusal(db: Db, { notice, workspaceId, domain }: Claim["message"]): DeliveryResult | undefined {
-  if (notice || isVerifiedFor(db, workspaceId, domain)) return undefined;
-  return isVerifiedElsewhere(db, workspaceId, domain) ? DOMAIN_LOST : NOT_VERIFIED;
+  if (notice || isDomainVerifiedByWorkspace(db, workspaceId, domain)) return undefined;
+  return isDomainVerifiedElsewhere(db, workspaceId, domain) ? DOMAIN_LOST : NOT_VERIFIED;
 }
 
 export function createAttempts(core: SendCore, { hold, rooms }: AttemptOptions) {
@@ -98,7 +110,7 @@ export function createAttempts(core: SendCore, { hold, rooms }: AttemptOptions) 
       const leave = await room.enter(size);
       shared.leaveRoom = leave;
     };
-    const shared = { bytes: readContent(store, messageSeq, enter), users: 0, leaveRoom: () => {} };
+    const shared = { bytes: readOutboundContent(store, messageSeq, enter), users: 0, leaveRoom: () => {} };
     contents.set(messageSeq, shared);
     return shared;
   }
@@ -172,7 +184,7 @@ export function createAttempts(core: SendCore, { hold, rooms }: AttemptOptions) 
     const { entries, message } = claim;
     if (attempted.kind === "held") {
       return commit((tx) => {
-        setHeld(tx, entries);
+        setEntriesHeld(tx, entries);
         return next(tx);
       });
     }
@@ -204,8 +216,8 @@ export function createAttempts(core: SendCore, { hold, rooms }: AttemptOptions) 
 function recordFacts(tx: Tx, claim: Claim, results: readonly DeliveryResult[], now: number): undefined {
   for (const [i, entry] of claim.entries.entries()) {
     const { kind, reply, remote } = results[i] ?? FAULT;
-    if (kind === "accepted") setDelivered(tx, [entry], now, reply, remote);
-    else setDeferred(tx, entry, now + AFTER_FAULT_MS, reply);
+    if (kind === "accepted") setEntriesDelivered(tx, [entry], now, reply, remote);
+    else setEntryDeferred(tx, entry, now + AFTER_FAULT_MS, reply);
   }
   traceAttempt(tx, claim, results, now);
 }
@@ -326,11 +338,14 @@ function chooseLocalDestination(
   recipient: string,
   prepared: PreparedMessage,
 ): Destination {
-  const route = routeFor(core.db, workspaceId, recipient, core.now());
+  const route = routeMailFromWorkspace(core.db, workspaceId, recipient, core.now());
   if (route.kind === "moving") return { refusal: "moving" };
   if (route.kind !== "mailbox") return { refusal: "unknownRecipient" };
   // An earlier attempt may have filed some of the copies.
-  if (!hasRoom(core, route, prepared.size) && !hasReceived(core.db, route.mailboxId, prepared)) {
+  if (
+    !hasStorageForMessage(core, route, prepared.size) &&
+    !isMessageAlreadyReceived(core.db, route.mailboxId, prepared)
+  ) {
     return { refusal: "mailboxFull" };
   }
   return { mailboxId: route.mailboxId, receivedOn: route.receivedOn };
@@ -341,7 +356,7 @@ function bccByMailbox(db: Db, { seq, workspaceId }: Claim["message"], now: numbe
   const found = new Map<string, EmailAddress[]>();
   for (const { field, recipient, name } of listQueueEntries(db, seq)) {
     if (field !== "bcc") continue;
-    const route = routeFor(db, workspaceId, recipient, now);
+    const route = routeMailFromWorkspace(db, workspaceId, recipient, now);
     if (route.kind !== "mailbox") continue;
     const address = { email: recipient, ...(name === null ? {} : { name }) };
     found.set(route.mailboxId, [...(found.get(route.mailboxId) ?? []), address]);

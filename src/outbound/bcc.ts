@@ -6,7 +6,7 @@
  * since those who write texts full of guesses measure the time until the reply.
  */
 import { domainToUnicode } from "node:url";
-import { type AddressParts, normalizeAddress, splitAddress, withoutTag } from "../message/address.ts";
+import { type AddressParts, normalizeAddress, splitAddress, withoutAddressTag } from "../message/address.ts";
 import type { RecipientField } from "../store/schema.ts";
 
 /** Characters of a text that are searched, in a few milliseconds; a longer text counts as naming a Bcc recipient. */
@@ -57,7 +57,7 @@ export function bccDetector(
 }
 
 /** Why a message was not sent when it was due, for all who read it. `from`: the address that it comes from. */
-export function refusalForReaders(
+export function hideBccInRefusal(
   text: string,
   recipients: readonly { email: string; field: RecipientField }[],
   from: string,
@@ -94,4 +94,8 @@ function isWithin(host: string, domains: ReadonlySet<string>, others: ReadonlySe
 const spellings = (domain: string): string[] => [domain, domainToUnicode(domain) || domain];
 
 /** Spells a local part: as it is, without its tag, and without its quotes. */
-const localForms = ({ local }: AddressParts): string[] => [local, withoutTag(local), local.replace(/^"|"$/g, "")];
+const localForms = ({ local }: AddressParts): string[] => [
+  local,
+  withoutAddressTag(local),
+  local.replace(/^"|"$/g, ""),
+];

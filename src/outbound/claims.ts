@@ -10,20 +10,20 @@ import type { Core } from "../store/core.ts";
 import { domains, outboundMessages, QUEUE_LINES, type QueueLine, queueDomains, queueEntries } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { isServed } from "../store/unserved-workspaces.ts";
+import { isWorkspaceServed } from "../store/unserved-workspaces.ts";
 import {
   bySeq,
-  correctDomain,
-  correctDomains,
+  correctAcceptedTimes,
+  correctDomainDueTime,
+  correctDomainDueTimes,
   domainRows,
   type EntryRef,
   isWaiting,
+  makeQueueEntryDue,
   type OutboundMessage,
-  param,
-  park,
+  parkWorkspaceQueue,
   type QueueEntry,
-  recallAccepted,
-  release,
+  sqlPlaceholder,
 } from "./queue.ts";
 
 /** Entries of one message that are attempted together, under a lease. */
@@ -107,17 +107,17 @@ const claiming = prepared((db) => {
       .prepare(),
     lease: db
       .update(queueEntries)
-      .set({ leased: true, dueAt: param("until") })
+      .set({ leased: true, dueAt: sqlPlaceholder("until") })
       .where(bySeq)
       .prepare(),
     extend: db
       .update(queueEntries)
-      .set({ dueAt: param("until") })
+      .set({ dueAt: sqlPlaceholder("until") })
       .where(and(bySeq, eq(queueEntries.leased, true)))
       .prepare(),
     setLine: db
       .update(queueDomains)
-      .set({ line: param("line") as never })
+      .set({ line: sqlPlaceholder("line") as never })
       .where(eq(queueDomains.domain, sql.placeholder("domain")))
       .prepare(),
   };
@@ -152,7 +152,7 @@ function* inPages(page: (after: DueDomain) => DueDomain[]): Generator<DueDomain>
  * message that go in the same transaction with the server. Returns undefined when there is none, or when it has postponed so
  * many domains that the next claim must go on.
  */
-export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
+export function claimQueueEntries(tx: Tx, terms: ClaimTerms): Claim | undefined {
   if (terms.domain !== undefined) return claimDomain(tx, terms.domain, terms);
   const { now, notBefore, lines = QUEUE_LINES, getQueueLine } = terms;
   let putOff = 0;
@@ -162,7 +162,7 @@ export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
     const line = getQueueLine?.(domain);
     if (line !== undefined && !lines.includes(line)) {
       // Moved, so that the next claim does not read the domain again.
-      moveDomain(tx, domain, line);
+      moveDomainToQueueLine(tx, domain, line);
       putOff++;
     } else if (from <= now) {
       const claimed = claimDomain(tx, domain, terms);
@@ -177,21 +177,21 @@ export function claim(tx: Tx, terms: ClaimTerms): Claim | undefined {
 }
 
 /** Moves a domain with waiting entries into another line. */
-export function moveDomain(tx: Tx, domain: string, line: QueueLine): void {
+export function moveDomainToQueueLine(tx: Tx, domain: string, line: QueueLine): void {
   claiming(tx).setLine.run({ domain, line });
 }
 
 function claimDomain(tx: Tx, domain: string, { now, leaseUntil, together }: ClaimTerms): Claim | undefined {
   const first = domainRows(tx).first.get({ domain });
   if (first === undefined || (first.dueAt ?? 0) > now) {
-    correctDomain(tx, domain);
+    correctDomainDueTime(tx, domain);
     return undefined;
   }
   const { messageSeq } = first;
   const message = claiming(tx).message.get({ seq: messageSeq });
   if (!message) throw new Error(`queue entry of outbound message ${messageSeq}, which is not there`);
-  if (!isServed(tx, message.workspaceId)) {
-    park(tx, message.workspaceId);
+  if (!isWorkspaceServed(tx, message.workspaceId)) {
+    parkWorkspaceQueue(tx, message.workspaceId);
     return undefined;
   }
   const entries = claiming(tx)
@@ -199,7 +199,7 @@ function claimDomain(tx: Tx, domain: string, { now, leaseUntil, together }: Clai
     .filter((entry) => entry.domain === domain || together?.(message, domain, entry.domain))
     .slice(0, MOST_RECIPIENTS);
   for (const { seq } of entries) claiming(tx).lease.run({ seq, until: leaseUntil });
-  correctDomains(tx, entries);
+  correctDomainDueTimes(tx, entries);
   return {
     message,
     domain,
@@ -212,7 +212,7 @@ function claimDomain(tx: Tx, domain: string, { now, leaseUntil, together }: Clai
  * Returns the time from which an entry may be claimed on such terms: epoch ms; undefined when no waiting entry may be
  * attempted.
  */
-export function nextDue(
+export function nextQueueDueTime(
   db: Db,
   { notBefore, own = false, lines = QUEUE_LINES }: Pick<ClaimTerms, "notBefore" | "own" | "lines"> = {},
 ): number | undefined {
@@ -227,32 +227,32 @@ export function nextDue(
 }
 
 /** Puts a domain behind the others that are due at `now` (epoch ms). */
-export function yieldTurn(tx: Tx, domain: string, now: number): undefined {
+export function yieldDomainTurn(tx: Tx, domain: string, now: number): undefined {
   const first = domainRows(tx).first.get({ domain });
   if (first) domainRows(tx).setDomain.run({ domain, dueAt: Math.max(first.dueAt ?? 0, now) });
 }
 
 /** Prolongs the leases of these entries to `until` (epoch ms), except for those given back. */
-export function extendLeases(tx: Tx, entries: readonly EntryRef[], until: number): void {
+export function extendQueueLeases(tx: Tx, entries: readonly EntryRef[], until: number): void {
   for (const { seq } of entries) claiming(tx).extend.run({ seq, until });
 }
 
 /** Gives leases back: the entries are due now, and no attempt is counted, since it was cut short. */
-export function releaseEntries(tx: Tx, entries: readonly EntryRef[], now: number): undefined {
-  for (const { seq, domain } of entries) release(tx, seq, domain, now);
+export function releaseQueueEntries(tx: Tx, entries: readonly EntryRef[], now: number): undefined {
+  for (const { seq, domain } of entries) makeQueueEntryDue(tx, seq, domain, now);
 }
 
 /**
  * Gives every lease back; returns how many. At start all leases are of a process that has ended, since one server has the data
  * folder. Reads all waiting entries.
  */
-export function releaseLeases(tx: Tx, now: number): number {
+export function releaseAllQueueLeases(tx: Tx, now: number): number {
   const leased = tx
     .select({ seq: queueEntries.seq, domain: queueEntries.domain })
     .from(queueEntries)
     .where(and(isWaiting, eq(queueEntries.leased, true)))
     .all();
-  for (const { seq, domain } of leased) release(tx, seq, domain, now);
+  for (const { seq, domain } of leased) makeQueueEntryDue(tx, seq, domain, now);
   return leased.length;
 }
 
@@ -261,7 +261,7 @@ export function releaseLeases(tx: Tx, now: number): number {
  * allows (`waits`: ms after the first attempt, the second, …). They become due after the scheduled wait from `now` (epoch ms),
  * or at once when they were put off for longer than any wait. Returns how many. Reads all entries that are due later.
  */
-export function recallStrays(tx: Tx, waits: readonly number[], now: number): number {
+export function recallStrayQueueEntries(tx: Tx, waits: readonly number[], now: number): number {
   const { seq, domain, dueAt, attempts } = queueEntries;
   const later = tx
     .select({ seq, domain, dueAt, attempts })
@@ -274,9 +274,9 @@ export function recallStrays(tx: Tx, waits: readonly number[], now: number): num
     const left = (entry.dueAt ?? now) - now;
     return left <= wait ? [] : { ...entry, dueAt: left > longest ? now : now + wait };
   });
-  for (const stray of strays) release(tx, stray.seq, stray.domain, stray.dueAt);
+  for (const stray of strays) makeQueueEntryDue(tx, stray.seq, stray.domain, stray.dueAt);
   const resting = tx.select({ name: queueDomains.domain }).from(queueDomains).where(gt(queueDomains.dueAt, now)).all();
-  for (const { name } of resting) correctDomain(tx, name);
+  for (const { name } of resting) correctDomainDueTime(tx, name);
   return strays.length;
 }
 
@@ -285,7 +285,7 @@ const LEASE_MS = 30 * 60_000;
 const LEFT_MS = LEASE_MS / 2;
 
 /** Holds the leases of claims that are being attempted. */
-export function createLeases({ store, options, runtime, log }: Core) {
+export function createQueueLeases({ store, options, runtime, log }: Core) {
   /** Claims that are being attempted, and the end of their leases (epoch ms). */
   const held = new Map<Claim, number>();
   let isStart = true;
@@ -304,7 +304,7 @@ export function createLeases({ store, options, runtime, log }: Core) {
    */
   function prolong(tx: Tx): Claim[] {
     const claims = ending();
-    for (const { entries } of claims) extendLeases(tx, entries, end());
+    for (const { entries } of claims) extendQueueLeases(tx, entries, end());
     return claims;
   }
 
@@ -312,8 +312,11 @@ export function createLeases({ store, options, runtime, log }: Core) {
   async function takeUp(now: number): Promise<void> {
     const waits = options.get("smtp.retrySeconds").map((seconds) => 1_000 * seconds);
     const { released, recalled } = await store.enqueue((tx) => {
-      recallAccepted(tx, now);
-      return { released: isStart ? releaseLeases(tx, now) : 0, recalled: recallStrays(tx, waits, now) };
+      correctAcceptedTimes(tx, now);
+      return {
+        released: isStart ? releaseAllQueueLeases(tx, now) : 0,
+        recalled: recallStrayQueueEntries(tx, waits, now),
+      };
     });
     isStart = false;
     if (released > 0) log.info("took up delivery attempts that a stop had cut short", { recipients: released });
@@ -348,7 +351,7 @@ export function createLeases({ store, options, runtime, log }: Core) {
       if (held.size === 0) return;
       try {
         store.transact((tx) => {
-          for (const { entries } of held.keys()) releaseEntries(tx, entries, runtime.now());
+          for (const { entries } of held.keys()) releaseQueueEntries(tx, entries, runtime.now());
         });
       } catch (error) {
         log.warn("delivery attempts cut short will be taken up at the next start", { attempts: held.size, error });

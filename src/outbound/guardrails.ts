@@ -7,13 +7,13 @@
  * so that two messages at the edge of a limit cannot both pass.
  */
 import { and, eq, gte, isNotNull, sql } from "drizzle-orm";
-import { type Caller, type Reach, reachTo, requireAccess } from "../access/caller.ts";
+import { type Caller, findReach, type Reach, requireAccess } from "../access/caller.ts";
 import { AppError, type ErrorCode } from "../base/errors.ts";
 import { toIsoTime } from "../base/time.ts";
-import { hasExpired, localDomain } from "../mailbox/state/addresses.ts";
-import { mailboxAt, type Usage } from "../mailbox/state/mailboxes.ts";
+import { hasMailboxExpired, localDomain } from "../mailbox/state/addresses.ts";
+import { findMailboxByAddress, type Usage } from "../mailbox/state/mailboxes.ts";
 import { type EmailAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../message/address.ts";
-import { quoteGiven } from "../message/recipients.ts";
+import { quoteRefusedInput } from "../message/recipients.ts";
 import type { Core } from "../store/core.ts";
 import {
   domains,
@@ -26,7 +26,7 @@ import {
 import type { Options } from "../store/settings.ts";
 import { prepared, statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
-import { requireServed } from "../store/unserved-workspaces.ts";
+import { requireWorkspaceServed } from "../store/unserved-workspaces.ts";
 import type { Recipient } from "./queue.ts";
 import { suppressedAmong } from "./suppression.ts";
 
@@ -41,15 +41,15 @@ export interface Sender {
  * @throws AppError unprocessable for an address that the caller cannot send from, whoever has it; forbidden for one in a
  * mailbox that is shared with them for viewing only
  */
-export function senderFor(db: Db, caller: Caller, address: string, { alias }: { alias: boolean }): Sender {
+export function resolveSender(db: Db, caller: Caller, address: string, { alias }: { alias: boolean }): Sender {
   const normalized = normalizeAddress(address);
   const { workspaceId } = caller;
-  const found = normalized === undefined ? undefined : mailboxAt(db, workspaceId, normalized);
-  const reach = found && reachTo(db, caller, found.mailboxId);
+  const found = normalized === undefined ? undefined : findMailboxByAddress(db, workspaceId, normalized);
+  const reach = found && findReach(db, caller, found.mailboxId);
   if (normalized === undefined || !found || !reach) {
     throw new AppError(
       "unprocessable",
-      `You cannot send from ${quoteGiven(address)}: it is not a mailbox that you reach`,
+      `You cannot send from ${quoteRefusedInput(address)}: it is not a mailbox that you reach`,
     );
   }
   if (found.kind === "alias" && !alias) {
@@ -187,7 +187,7 @@ function requireNotPaused(mailbox: { address: string; paused: string | null; wor
 function getSendingMailbox(db: Db, { mailboxId, from }: Origin, now: number) {
   const mailbox = queries(db).mailbox.get({ mailboxId });
   if (!mailbox) throw new AppError("unprocessable", `${from} is no longer a mailbox`);
-  if (hasExpired(mailbox, now)) {
+  if (hasMailboxExpired(mailbox, now)) {
     const { address, expiresAt } = mailbox;
     throw new AppError(
       "unprocessable",
@@ -212,14 +212,14 @@ export function requireMaySend(db: Db, origin: Origin, now: number): void {
  * @throws AppError unprocessable (sender, recipients), locked (paused), rate_limited (caps, with Retry-After), server_error
  * 503 (the workspace moves away)
  */
-export function requireAllowed(
+export function requireSendingAllowed(
   { options }: Core,
   db: Db,
   message: GuardedMessage,
   now: number,
   { isHeld = false }: { isHeld?: boolean } = {},
 ): void {
-  requireServed(db, message.workspaceId);
+  requireWorkspaceServed(db, message.workspaceId);
   const { verifiedAt } = requireSender(db, message);
   const mailbox = getSendingMailbox(db, message, now);
   requireRecipients(options, db, message);
@@ -283,7 +283,7 @@ function requireWarmup(options: Options, db: Db, message: GuardedMessage, verifi
   const { day, today } = warmupDay(verifiedAt, now);
   const ceiling = ceilings[day];
   if (ceiling === undefined) return;
-  const outside = countOutside(db, message);
+  const outside = countOutsideRecipients(db, message);
   if (outside === 0) return;
   const { domain } = splitAddress(message.from);
   const total = sentOutside(db, domain, today);
@@ -297,7 +297,7 @@ function requireWarmup(options: Options, db: Db, message: GuardedMessage, verifi
 }
 
 /** Counts the recipients that are not at this server. */
-export function countOutside(
+export function countOutsideRecipients(
   db: Db,
   { workspaceId, recipients }: Pick<GuardedMessage, "workspaceId" | "recipients">,
 ): number {
@@ -310,7 +310,7 @@ export function countOutside(
  * @throws AppError insufficient_storage, or `code`, when `bytes` more do not fit into the mailbox `address`; insufficient_storage
  * when they do not fit into its workspace
  */
-export function requireRoom(
+export function requireMailboxSpace(
   usage: Usage,
   bytes: number,
   address: string,

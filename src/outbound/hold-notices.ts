@@ -4,7 +4,7 @@
  */
 import { and, asc, eq, inArray, isNull, or, sql } from "drizzle-orm";
 import { type Job, workOnEach } from "../base/scheduler.ts";
-import { countUnnotified, mailboxesWithWaiting, setNotified } from "../mailbox/changing/holds.ts";
+import { countUnnotifiedHolds, listMailboxesWithWaitingHolds, markHoldNotified } from "../mailbox/changing/holds.ts";
 import { grants, mailboxes, users } from "../store/schema.ts";
 import type { Db } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
@@ -18,8 +18,8 @@ export const holdNotices = (core: ParsingCore): Job => ({
   name: "hold-notices",
   async runDue(now) {
     const { db, site } = core;
-    await workOnEach(mailboxesWithWaiting(db), async (mailboxId) => {
-      const { notifiedAt, count, newest } = countUnnotified(db, mailboxId, now);
+    await workOnEach(listMailboxesWithWaitingHolds(db), async (mailboxId) => {
+      const { notifiedAt, count, newest } = countUnnotifiedHolds(db, mailboxId, now);
       if (count === 0 || (notifiedAt !== undefined && now - notifiedAt < HOUR_MS)) return;
       const mailbox = db.select().from(mailboxes).where(eq(mailboxes.id, mailboxId)).get();
       if (!mailbox) return;
@@ -30,7 +30,7 @@ export const holdNotices = (core: ParsingCore): Job => ({
         ...(to.length > 0 && { to }),
         ...writeHoldNotice(address, count, `${site.baseUrl}/approve`),
       };
-      await notifyAdmins(core, notice, (tx) => setNotified(tx, newest, now));
+      await notifyAdmins(core, notice, (tx) => markHoldNotified(tx, newest, now));
     });
     return now + CHECK_MS;
   },

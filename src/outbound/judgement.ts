@@ -3,24 +3,24 @@
  * Policies, Held for approval). The accepting code asks before it composes, to refuse early, and again in the
  * transaction that accepts the message, by the policy of that moment.
  */
-import { type Caller, isLocked } from "../access/caller.ts";
+import { type Caller, isPersonLocked } from "../access/caller.ts";
 import { findKeyRestrictions, requireLiveKey } from "../access/credentials.ts";
 import {
   comparableAddress,
-  hasExpired,
-  leavesMailbox,
-  outside,
+  isKeyPolicyExpired,
+  listForbiddenRecipients,
   PolicyRefusal,
+  policyAllowsMailbox,
   type RecipientWord,
 } from "../access/policy.ts";
 import { AppError } from "../base/errors.ts";
-import { requireLeft } from "../journal/limits.ts";
+import { requireKeyLimitLeft } from "../journal/limits.ts";
 import { isOwnAddress, ownAddresses } from "../mailbox/state/addresses.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
 import type { Policy } from "../store/schema.ts";
 import { statement } from "../store/statement.ts";
 import type { Db } from "../store/store.ts";
-import { isKnown } from "./known-recipients.ts";
+import { isKnownRecipient } from "./known-recipients.ts";
 import type { Recipient } from "./queue.ts";
 
 /** The parts of a message that policies ask for. */
@@ -64,7 +64,7 @@ const statements = {
  * judged when it was scheduled, so whatever its key may not do any more makes it wait. `now`: epoch ms.
  * @throws PolicyRefusal forbidden, with the recipients that the policy refuses, or rate_limited; AppError unauthorized, and as requireLiveKey
  */
-export function judge(
+export function judgeOutgoingMessage(
   db: Db,
   caller: Caller,
   message: Judged,
@@ -73,7 +73,7 @@ export function judge(
   const { keyId } = caller;
   if (keyId === undefined) {
     // What is composed, or was scheduled, may come after the lock. A key of theirs is revoked.
-    if (isLocked(db, caller.userId)) throw new AppError("unauthorized", "The person who pressed Send is locked");
+    if (isPersonLocked(db, caller.userId)) throw new AppError("unauthorized", "The person who pressed Send is locked");
     return undefined;
   }
   let policy: Policy;
@@ -85,11 +85,11 @@ export function judge(
   } else {
     const present = requireLiveKey(db, caller);
     policy = present.policy ?? {};
-    if (!leavesMailbox(policy, message.mailbox)) {
+    if (!policyAllowsMailbox(policy, message.mailbox)) {
       throw new PolicyRefusal("forbidden", `This API key no longer reaches the mailbox ${message.mailbox.address}`);
     }
     // Of what is due, they were counted when it was scheduled.
-    requireLeft(db, present, "recipientsPerDay", message.recipients.length, now);
+    requireKeyLimitLeft(db, present, "recipientsPerDay", message.recipients.length, now);
   }
   const refused = refusedBy(db, policy, message);
   if (refused.length > 0) {
@@ -113,8 +113,8 @@ function reasonAgainst(
   if (!restricted) return "The key was revoked before the message was due";
   const { policy = {}, paused } = restricted;
   if (paused) return "The key was paused when the message was due";
-  if (hasExpired(policy, now)) return "The key had expired when the message was due";
-  return leavesMailbox(policy, mailbox)
+  if (isKeyPolicyExpired(policy, now)) return "The key had expired when the message was due";
+  return policyAllowsMailbox(policy, mailbox)
     ? undefined
     : `The key lost the mailbox ${mailbox.address} before the message was due`;
 }
@@ -139,10 +139,10 @@ function refusedBy(db: Db, policy: Policy, { mailbox, recipients, named = [], th
   };
   const isIn: Record<RecipientWord, (address: string) => boolean> = {
     workspace: (address) => isOfWorkspace(db, mailbox.workspaceId, address),
-    known: (address) => isKnown(db, mailbox.id, address),
+    known: (address) => isKnownRecipient(db, mailbox.id, address),
     thread: tookPart,
   };
-  return outside(policy, [...addresses], (word, address) => isIn[word](address));
+  return listForbiddenRecipients(policy, [...addresses], (word, address) => isIn[word](address));
 }
 
 const isOfWorkspace = (db: Db, workspaceId: string, address: string): boolean =>

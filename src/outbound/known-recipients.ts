@@ -13,7 +13,7 @@ const statements = {
 };
 
 /** Notes recipients whose server has accepted a message of the mailbox; not for Bcc. */
-export function noteKnown(tx: Tx, mailboxId: string, recipients: readonly string[]): void {
+export function noteKnownRecipients(tx: Tx, mailboxId: string, recipients: readonly string[]): void {
   for (const recipient of recipients) {
     const address = comparableAddress(recipient);
     if (address !== undefined) statements.add(tx).run(mailboxId, address);
@@ -21,11 +21,11 @@ export function noteKnown(tx: Tx, mailboxId: string, recipients: readonly string
 }
 
 /** Forgets a recipient of whom it was reported later that the message failed. */
-export function forgetKnown(tx: Tx, mailboxId: string, recipient: string): void {
+export function forgetKnownRecipient(tx: Tx, mailboxId: string, recipient: string): void {
   const address = comparableAddress(recipient);
   if (address !== undefined) statements.remove(tx).run(mailboxId, address);
 }
 
 /** `address`: as comparableAddress gives it. */
-export const isKnown = (db: Db, mailboxId: string, address: string): boolean =>
+export const isKnownRecipient = (db: Db, mailboxId: string, address: string): boolean =>
   statements.find(db).get(mailboxId, address) !== null;

@@ -50,14 +50,16 @@ export function mailHost(name: string, dns: Runtime["dns"]): MailHost {
 }
 
 /** Makes the failure for a domain none of whose hosts has an address: final, but not the recipient's fault. */
-export function unroutable(domain: string): DeliveryFailure {
+export function createUnroutableFailure(domain: string): DeliveryFailure {
   return failure({ status: "5.4.4", text: `no mail server of ${domain} has an address` });
 }
 
 async function hostWithoutMx(domain: string, isMissing: boolean, { runtime, hostname }: World): Promise<MailHost> {
   const addresses = await listHostAddresses(domain, runtime.dns);
   if (addresses.length === 0) {
-    throw isMissing ? failure({ status: "5.1.2", text: `the domain ${domain} does not exist` }) : unroutable(domain);
+    throw isMissing
+      ? failure({ status: "5.1.2", text: `the domain ${domain} does not exist` })
+      : createUnroutableFailure(domain);
   }
   if (domain === hostname.toLowerCase()) throw loop(domain);
   return { name: domain, addresses: async () => addresses };

@@ -12,7 +12,7 @@
 import { and, asc, eq, inArray, isNotNull, isNull } from "drizzle-orm";
 import { newId, randomToken } from "../base/runtime.ts";
 import { fileMessage } from "../mailbox/filing/filing.ts";
-import { isVerifiedElsewhere, routeWithin } from "../mailbox/state/addresses.ts";
+import { isDomainVerifiedElsewhere, routeWithin } from "../mailbox/state/addresses.ts";
 import { splitAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import { dateHeader } from "../message/date.ts";
@@ -138,7 +138,7 @@ function recipientsAmong(db: Db, workspaceId: string, people: { email: string; n
  * undefined when the domain is not another's.
  */
 function formerMailbox(db: Db, workspaceId: string, email: string): string | null | undefined {
-  if (!isVerifiedElsewhere(db, workspaceId, splitAddress(email).domain)) return undefined;
+  if (!isDomainVerifiedElsewhere(db, workspaceId, splitAddress(email).domain)) return undefined;
   const route = routeWithin(db, workspaceId, email);
   if (route.kind === "not-local") return undefined;
   return route.kind === "mailbox" ? route.mailboxId : null;

@@ -16,31 +16,31 @@ import { eq, sql } from "drizzle-orm";
 import type { Log } from "../base/log.ts";
 import { newId, randomToken } from "../base/runtime.ts";
 import { toIsoTime } from "../base/time.ts";
-import { emit } from "../events/outbox.ts";
+import { emitEvent } from "../events/outbox.ts";
 import { fileMessage } from "../mailbox/filing/filing.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/filing/prepare.ts";
 import { markDelivered } from "../mailbox/reading/messages.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { composeNotice, fold, formatAddress, type NoticeRecipient } from "../message/compose.ts";
+import { composeNotice, foldHeaderField, formatAddress, type NoticeRecipient } from "../message/compose.ts";
 import { dateHeader } from "../message/date.ts";
 import type { DeliveryResult } from "../smtp/delivery-result.ts";
-import { decodeXtext, isWanted } from "../smtp/dsn.ts";
+import { decodeXtext, isDsnWanted } from "../smtp/dsn.ts";
 import type { Core } from "../store/core.ts";
 import { messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Db, Tx } from "../store/store.ts";
 import { bccDetector } from "./bcc.ts";
 import type { Claim } from "./claims.ts";
-import { forgetKnown, noteKnown } from "./known-recipients.ts";
+import { forgetKnownRecipient, noteKnownRecipients } from "./known-recipients.ts";
 import {
   findOutboundContent,
   listQueueEntries,
   type OutboundMessage,
   type QueueEntry,
-  setBounced,
-  setDeferred,
-  setDelivered,
+  setEntriesDelivered,
+  setEntryBounced,
+  setEntryDeferred,
 } from "./queue.ts";
 import { suppress } from "./suppression.ts";
 
@@ -139,14 +139,14 @@ export async function concludeAttempt(
   ]);
   return (tx) => {
     recordDelivered(core, tx, message, delivered, now);
-    for (const { entry, dueAt, reply } of deferred) setDeferred(tx, entry, dueAt, reply);
+    for (const { entry, dueAt, reply } of deferred) setEntryDeferred(tx, entry, dueAt, reply);
     recordBounced(core, tx, message, bounced, now);
     for (const notice of notices) if (notice !== undefined) fileNotice(core, tx, message, notice, now);
   };
 }
 
 /** Does the same for failures that a report names. Recipients that have bounced meanwhile are not announced again. */
-export async function bounceLater(
+export async function concludeLateBounces(
   core: MailCore,
   message: OutboundMessage,
   failures: readonly LateFailure[],
@@ -163,7 +163,7 @@ export async function bounceLater(
     const state = new Map(listQueueEntries(tx, message.seq).map((entry) => [entry.seq, entry.state]));
     const fresh = bounced.filter(({ entry }) => state.get(entry.seq) === "delivered");
     recordBounced(core, tx, message, fresh, now);
-    for (const { entry } of fresh) forgetKnown(tx, message.mailboxId, entry.recipient);
+    for (const { entry } of fresh) forgetKnownRecipient(tx, message.mailboxId, entry.recipient);
     if (fresh.length > 0 && notice !== undefined) fileNotice(core, tx, message, notice, now);
   };
 }
@@ -179,19 +179,19 @@ function recordDelivered(
   const byReply = Map.groupBy(delivered, ({ reply }) => reply);
   for (const [reply, outcomes] of byReply) {
     const entries = outcomes.map(({ entry }) => entry);
-    setDelivered(tx, entries, now, reply, outcomes[0]?.host);
+    setEntriesDelivered(tx, entries, now, reply, outcomes[0]?.host);
   }
   const to = delivered.filter(({ entry }) => entry.field !== "bcc").map(({ entry }) => queueEntryAddress(entry));
   if (to.length === 0 || message.notice || message.automatic !== null) return;
   markDelivered(tx, message.id, now);
-  noteKnown(
+  noteKnownRecipients(
     tx,
     message.mailboxId,
     to.map(({ email }) => email),
   );
   const { workspaceId, subject } = message;
   const data = { ...messageEventFields(message), to, subject, deliveredAt: toIsoTime(now) };
-  emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.delivered", data, now });
+  emitEvent(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.delivered", data, now });
 }
 
 function recordBounced(
@@ -204,11 +204,11 @@ function recordBounced(
   const { workspaceId } = message;
   for (const { entry, reply, failure } of bounced) {
     const { hard, detail } = failure;
-    setBounced(tx, entry, now, reply);
+    setEntryBounced(tx, entry, now, reply);
     if (message.notice) continue;
     if (entry.field !== "bcc" && message.automatic === null) {
       const data = { ...messageEventFields(message), recipient: entry.recipient, hard, detail };
-      emit(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.bounced", data, now });
+      emitEvent(tx, { id: newId(runtime, "evt"), workspaceId, event: "message.bounced", data, now });
     }
     if (hard) {
       const suppression = { workspaceId, address: entry.recipient, reason: "hard bounce", now };
@@ -241,7 +241,7 @@ function failureNotice(
   }
   // Nobody waits for a reply that nobody wrote.
   if (message.automatic === "absence") return undefined;
-  const failures = bounced.filter(({ entry }) => isWanted(entry, "FAILURE")).map(({ failure }) => failure);
+  const failures = bounced.filter(({ entry }) => isDsnWanted(entry, "FAILURE")).map(({ failure }) => failure);
   if (failures.length === 0) return undefined;
   const content = message.ret === "FULL" ? findOutboundContent(db, message.seq) : undefined;
   const original = content && "bytes" in content ? content.bytes : undefined;
@@ -263,7 +263,7 @@ function successNotice(
   delivered: readonly Delivered[],
   namesBcc: BccDetector,
 ): Notice | undefined {
-  const notified = delivered.filter(({ entry, reports }) => isWanted(entry, "SUCCESS") && !reports);
+  const notified = delivered.filter(({ entry, reports }) => isDsnWanted(entry, "SUCCESS") && !reports);
   if (notified.length === 0) return undefined;
   const isShown = ({ entry }: Delivered) => entry.field !== "bcc";
   const hidden = notified.filter((outcome) => !isShown(outcome)).length;
@@ -436,7 +436,7 @@ function compose({
     ...(envelopeId !== undefined && { envelopeId }),
     recipients,
     ...(original && { original }),
-    originalHeaders: headers.map(([name, value]) => `${fold(`${name}: ${value}`)}\r\n`).join(""),
+    originalHeaders: headers.map(([name, value]) => `${foldHeaderField(`${name}: ${value}`)}\r\n`).join(""),
   });
 }
 

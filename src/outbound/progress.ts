@@ -4,7 +4,7 @@
  * one (rules: Bcc).
  */
 import { and, asc, eq, gt, sql } from "drizzle-orm";
-import { type Caller, notFound, reachTo } from "../access/caller.ts";
+import { type Caller, findReach, outOfReachError } from "../access/caller.ts";
 import { toIsoTimeOrNull } from "../base/time.ts";
 import type { DeliveryView } from "../mailbox/state/views.ts";
 import { messages, outboundMessages, type QueueState, queueEntries, type RecipientField } from "../store/schema.ts";
@@ -64,7 +64,7 @@ function openRecipientReader(db: Db, { userId }: Caller, emailId: string) {
  */
 export function listRecipientProgress(db: Db, caller: Caller, emailId: string): RecipientProgress[] {
   const message = statements(db).message.get({ id: emailId });
-  if (!message || !reachTo(db, caller, message.mailboxId)) throw notFound("message");
+  if (!message || !findReach(db, caller, message.mailboxId)) throw outOfReachError("message");
   const { rows, maySee, readable } = openRecipientReader(db, caller, emailId);
   return rows
     .filter(({ entry }) => maySee(entry.field))

@@ -39,7 +39,7 @@ import {
 } from "../store/schema.ts";
 import { perDatabase, prepared } from "../store/statement.ts";
 import type { Db, Store, Tx } from "../store/store.ts";
-import { isServed, UNSERVED } from "../store/unserved-workspaces.ts";
+import { isWorkspaceServed, UNSERVED } from "../store/unserved-workspaces.ts";
 import type { OutboundContent } from "../workers/jobs.ts";
 
 /** A recipient, with its header field. `email`: the local part as typed, the domain in A-labels. */
@@ -65,7 +65,7 @@ export interface NewOutbound
 const COUNT_MS = 1_000;
 /** Most messages, the newest, that are searched for times of a clock that ran ahead. */
 const MOST_RECALLED = 100_000;
-export const param = (name: string): SQL => sql`${sql.placeholder(name)}`;
+export const sqlPlaceholder = (name: string): SQL => sql`${sql.placeholder(name)}`;
 /** SQLite uses a partial index only where the query repeats its condition literally. */
 export const isWaiting = sql`${queueEntries.state} = 'waiting'`;
 const isUnsettled = sql`${queueEntries.state} IN ('waiting', 'held')`;
@@ -161,23 +161,23 @@ const settling = prepared((db) => ({
     .update(queueEntries)
     .set({
       ...endAttempt,
-      state: param("state"),
+      state: sqlPlaceholder("state"),
       dueAt: null,
-      reply: param("reply"),
-      settledAt: param("now"),
+      reply: sqlPlaceholder("reply"),
+      settledAt: sqlPlaceholder("now"),
       acceptedBy: sql`coalesce(${sql.placeholder("host")}, ${queueEntries.acceptedBy})`,
     })
     .where(bySeq)
     .prepare(),
   defer: db
     .update(queueEntries)
-    .set({ ...endAttempt, state: "waiting", dueAt: param("dueAt"), reply: param("reply") })
+    .set({ ...endAttempt, state: "waiting", dueAt: sqlPlaceholder("dueAt"), reply: sqlPlaceholder("reply") })
     .where(bySeq)
     .prepare(),
   hold: db.update(queueEntries).set({ leased: false, state: "held", dueAt: null }).where(bySeq).prepare(),
   release: db
     .update(queueEntries)
-    .set({ leased: false, state: "waiting", dueAt: param("now") })
+    .set({ leased: false, state: "waiting", dueAt: sqlPlaceholder("now") })
     // An entry that was settled meanwhile must not be sent again.
     .where(and(bySeq, sql`+${isUnsettled}`))
     .prepare(),
@@ -276,7 +276,7 @@ export function findOutboundContent(db: Db, messageSeq: number): OutboundContent
  * Reads the content as bytes; one in a file once `enter`, which gets its size, resolves. @throws Error when there is
  * none; the error of the file system
  */
-export async function readContent(
+export async function readOutboundContent(
   { db, blobs }: Pick<Store, "db" | "blobs">,
   messageSeq: number,
   enter = async (_size: number): Promise<void> => {},
@@ -320,7 +320,7 @@ export interface Returned {
 const RETURN_PATH = /^(bounce\+[0-9a-z]+)(?:\.([0-9a-f]{16}))?@(.+)$/i;
 
 /** Finds the message with this reverse-path, a normalized address. Queries the database only for what looks like one. */
-export function findByReversePath(db: Db, address: string): Returned | undefined {
+export function findOutboundByReversePath(db: Db, address: string): Returned | undefined {
   const [, local, tag, sender] = RETURN_PATH.exec(address) ?? [];
   if (local === undefined) return undefined;
   // Messages from before each destination had its own have no dot.
@@ -332,7 +332,7 @@ export function findByReversePath(db: Db, address: string): Returned | undefined
 }
 
 /** Lists the messages sent with that Message-ID (with its angle brackets), the oldest first. */
-export function findByMessageId(db: Db, messageId: string): OutboundMessage[] {
+export function listOutboundByMessageId(db: Db, messageId: string): OutboundMessage[] {
   return reading(db).byMessageId.all({ messageId });
 }
 
@@ -344,7 +344,7 @@ export function listQueueEntries(db: Db, messageSeq: number): QueueEntry[] {
 const counts = perDatabase(() => ({ at: Number.NEGATIVE_INFINITY, count: 0 }));
 
 /** Counts the recipients waiting or held, as of at most a second ago. `now`: epoch ms. */
-export function waitingCount(db: Db, now: number): number {
+export function countUnsettledRecipients(db: Db, now: number): number {
   const last = counts(db);
   if (Math.abs(now - last.at) >= COUNT_MS) {
     last.at = now;
@@ -354,14 +354,14 @@ export function waitingCount(db: Db, now: number): number {
 }
 
 /** Sets the due time of a domain to that of its earliest waiting entry. */
-export function correctDomain(tx: Tx, domain: string): void {
+export function correctDomainDueTime(tx: Tx, domain: string): void {
   const first = domainRows(tx).first.get({ domain });
   if (first === undefined) domainRows(tx).forgetDomain.run({ domain });
   else domainRows(tx).setDomain.run({ domain, dueAt: first.dueAt ?? 0 });
 }
 
-export function correctDomains(tx: Tx, entries: readonly Pick<QueueEntry, "domain">[]): void {
-  for (const domain of new Set(entries.map((entry) => entry.domain))) correctDomain(tx, domain);
+export function correctDomainDueTimes(tx: Tx, entries: readonly Pick<QueueEntry, "domain">[]): void {
+  for (const domain of new Set(entries.map((entry) => entry.domain))) correctDomainDueTime(tx, domain);
 }
 
 export type EntryRef = Pick<QueueEntry, "seq" | "messageSeq" | "domain">;
@@ -370,32 +370,38 @@ export type EntryRef = Pick<QueueEntry, "seq" | "messageSeq" | "domain">;
  * Records that an attempt has delivered the entries. `now`: epoch ms; `reply`: the server's, for people; `host`: its name, if
  * not ours.
  */
-export function setDelivered(tx: Tx, entries: readonly EntryRef[], now: number, reply: string, host?: string): void {
+export function setEntriesDelivered(
+  tx: Tx,
+  entries: readonly EntryRef[],
+  now: number,
+  reply: string,
+  host?: string,
+): void {
   settle(tx, entries, "delivered", now, reply, host?.toLowerCase());
 }
 
 /** Records an attempt that failed for now; the next is at `dueAt` (epoch ms). */
-export function setDeferred(tx: Tx, entry: EntryRef, dueAt: number, reply: string): void {
+export function setEntryDeferred(tx: Tx, entry: EntryRef, dueAt: number, reply: string): void {
   settling(tx).defer.run({ seq: entry.seq, dueAt, reply });
   domainRows(tx).bringForward.run({ domain: entry.domain, dueAt });
 }
 
 /** Gives an entry up after an attempt; or after a later report, in any state and without counting an attempt. */
-export function setBounced(tx: Tx, entry: EntryRef, now: number, reply: string): void {
+export function setEntryBounced(tx: Tx, entry: EntryRef, now: number, reply: string): void {
   settle(tx, [entry], "bounced", now, reply);
 }
 
 /** Holds entries until `retryEntry`; no attempt is counted. */
-export function setHeld(tx: Tx, entries: readonly EntryRef[]): void {
+export function setEntriesHeld(tx: Tx, entries: readonly EntryRef[]): void {
   for (const { seq } of entries) settling(tx).hold.run({ seq });
-  correctDomains(tx, entries);
+  correctDomainDueTimes(tx, entries);
 }
 
 /**
  * Holds every waiting entry for a recipient elsewhere, with the reason; returns how many. Reads all waiting entries. Entries of
  * this server's own domains, verified or the sender's, are not held: filing them here affects no other server.
  */
-export function holdWaiting(tx: Tx, reply: string): number {
+export function holdWaitingEntries(tx: Tx, reply: string): number {
   const sendersOwn = eq(domains.workspaceId, outboundMessages.workspaceId);
   const staying = tx
     .select({ seq: queueEntries.seq })
@@ -418,7 +424,7 @@ export function holdWaiting(tx: Tx, reply: string): number {
  * Makes all held entries due at `now` (epoch ms), of one workspace or of all, except those that move to another server; returns
  * how many.
  */
-export function releaseHeld(tx: Tx, now: number, workspaceId?: string): number {
+export function releaseHeldEntries(tx: Tx, now: number, workspaceId?: string): number {
   const held = tx
     .select({ seq: queueEntries.seq, domain: queueEntries.domain })
     .from(queueEntries)
@@ -431,7 +437,7 @@ export function releaseHeld(tx: Tx, now: number, workspaceId?: string): number {
       ),
     )
     .all();
-  for (const { seq, domain } of held) release(tx, seq, domain, now);
+  for (const { seq, domain } of held) makeQueueEntryDue(tx, seq, domain, now);
   return held.length;
 }
 
@@ -453,14 +459,14 @@ const ofWorkspace = (tx: Tx, workspaceId: string, domain?: string): SQL =>
  * Parks the waiting entries of a workspace that moves to another server: they are held, and keep the time at which they are
  * due. Returns the number of attempts under way, which go on.
  */
-export function park(tx: Tx, workspaceId: string): number {
+export function parkWorkspaceQueue(tx: Tx, workspaceId: string): number {
   const parked = tx
     .update(queueEntries)
     .set({ state: "held" })
     .where(and(isWaiting, eq(queueEntries.leased, false), ofWorkspace(tx, workspaceId)))
     .returning({ domain: queueEntries.domain })
     .all();
-  correctDomains(tx, parked);
+  correctDomainDueTimes(tx, parked);
   const attempts = tx
     .select({ count: sql<number>`count(*)` })
     .from(queueEntries)
@@ -469,7 +475,7 @@ export function park(tx: Tx, workspaceId: string): number {
 }
 
 /** Makes the parked entries of a workspace wait again; with `domain` (A-labels), those of messages from there. */
-export function unpark(tx: Tx, workspaceId: string, domain?: string): void {
+export function unparkWorkspaceQueue(tx: Tx, workspaceId: string, domain?: string): void {
   const waiting = tx
     .update(queueEntries)
     .set({ state: "waiting" })
@@ -482,7 +488,7 @@ export function unpark(tx: Tx, workspaceId: string, domain?: string): void {
     )
     .returning({ domain: queueEntries.domain })
     .all();
-  correctDomains(tx, waiting);
+  correctDomainDueTimes(tx, waiting);
 }
 
 /**
@@ -507,7 +513,7 @@ export function deleteOutboundMessages(
     .where(and(inArray(queueEntries.messageSeq, seqs), sql`+${isUnsettled}`))
     .all();
   tx.delete(outboundMessages).where(inArray(outboundMessages.seq, seqs)).run();
-  correctDomains(tx, unsettled);
+  correctDomainDueTimes(tx, unsettled);
   return {
     emailIds: portion.map(({ id }) => id),
     messageIds: portion.map(({ messageId }) => messageId),
@@ -516,7 +522,7 @@ export function deleteOutboundMessages(
 }
 
 /** Records that the recipient reported the message as spam; the first time counts. `now`: epoch ms. */
-export function setComplained(tx: Tx, entry: EntryRef, now: number): void {
+export function setEntryComplained(tx: Tx, entry: EntryRef, now: number): void {
   settling(tx).complain.run({ seq: entry.seq, now });
 }
 
@@ -529,7 +535,7 @@ function settle(
   host: string | null = null,
 ): void {
   for (const { seq } of entries) settling(tx).settle.run({ seq, state, now, reply, host });
-  correctDomains(tx, entries);
+  correctDomainDueTimes(tx, entries);
   for (const messageSeq of new Set(entries.map((entry) => entry.messageSeq))) {
     settling(tx).dropContent.run({ messageSeq });
   }
@@ -540,7 +546,7 @@ function settle(
  * that the last one was accepted at `now` (epoch ms). Otherwise they would count against limits for as long as the clock was
  * ahead.
  */
-export function recallAccepted(tx: Tx, now: number): void {
+export function correctAcceptedTimes(tx: Tx, now: number): void {
   const { seq, acceptedAt } = outboundMessages;
   const newest =
     tx
@@ -561,7 +567,7 @@ export function recallAccepted(tx: Tx, now: number): void {
 }
 
 /** Makes an entry that is waiting or held due at `now` (epoch ms), and gives its lease back. */
-export function release(tx: Tx, seq: number, domain: string, now: number): void {
+export function makeQueueEntryDue(tx: Tx, seq: number, domain: string, now: number): void {
   settling(tx).release.run({ seq, now });
   domainRows(tx).bringForward.run({ domain, dueAt: now });
 }
@@ -572,7 +578,7 @@ export function release(tx: Tx, seq: number, domain: string, now: number): void 
  */
 export function retryEntry(tx: Tx, id: string, now: number): void {
   const { seq, domain } = idleEntry(tx, id, now);
-  release(tx, seq, domain, now);
+  makeQueueEntryDue(tx, seq, domain, now);
 }
 
 /** Gives an entry up, without event or notice. @throws AppError as retryEntry */
@@ -605,7 +611,7 @@ function idleEntry(tx: Tx, id: string, now: number): QueueEntry {
   if (!entry) throw new AppError("not_found", `There is no queue entry ${id}`);
   const { state, leased, dueAt, messageSeq } = entry;
   const { workspaceId = "" } = settling(tx).workspace.get({ messageSeq }) ?? {};
-  if (!isServed(tx, workspaceId)) throw new AppError("conflict", `Queue entry ${id} moves to another server`);
+  if (!isWorkspaceServed(tx, workspaceId)) throw new AppError("conflict", `Queue entry ${id} moves to another server`);
   if (state !== "waiting" && state !== "held") throw new AppError("conflict", `Queue entry ${id} is ${state} already`);
   if (leased && (dueAt ?? 0) > now) {
     throw new AppError("conflict", `An attempt to deliver queue entry ${id} is under way; try again when it has ended`);

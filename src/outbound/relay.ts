@@ -16,7 +16,7 @@
  * not recorded it.
  */
 import { RELAY_SLOTS } from "../base/descriptors.ts";
-import { atMost, pause } from "../base/pause.ts";
+import { awaitAtMost, pause } from "../base/pause.ts";
 import type { Job } from "../base/scheduler.ts";
 import { localDomain } from "../mailbox/state/addresses.ts";
 import { DeliveryFailure } from "../smtp/delivery-result.ts";
@@ -26,12 +26,12 @@ import { type AttemptOptions, createAttempts } from "./attempt.ts";
 import {
   type Claim,
   type ClaimTerms,
-  claim,
-  createLeases,
-  moveDomain,
-  nextDue,
-  releaseEntries,
-  yieldTurn,
+  claimQueueEntries,
+  createQueueLeases,
+  moveDomainToQueueLine,
+  nextQueueDueTime,
+  releaseQueueEntries,
+  yieldDomainTurn,
 } from "./claims.ts";
 import type { OutboundMessage } from "./queue.ts";
 import type { SendCore } from "./send-core.ts";
@@ -40,9 +40,9 @@ import {
   createDestinationHealth,
   type DeliveryWorker,
   freeSlots,
-  isIdle,
-  isWaiting,
-  mayBeCut,
+  isWaitingForServer,
+  isWorkerIdle,
+  mayCutDelivery,
   newWorker,
   slotFor,
 } from "./slots.ts";
@@ -50,7 +50,7 @@ import type { Connection } from "./transport.ts";
 
 /** Most connections to one destination. */
 const MOST_SESSIONS_OF_ONE = 5;
-/** After waiting this long for its server, a worker counts as waiting (isWaiting in slots.ts). */
+/** After waiting this long for its server, a worker counts as waiting (isWaitingForServer in slots.ts). */
 const WHILE_MS = 5_000;
 /** A destination that keeps us waiting for longer is slow; the second limit is for the reply to the message. */
 const LONG_MS = 30_000;
@@ -80,7 +80,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
   const { db, store, transport, options, runtime, log } = core;
   const { attempt, recordAttempt, commit } = createAttempts(core, attempts);
   const workers = new Set<DeliveryWorker>();
-  const leases = createLeases(core);
+  const leases = createQueueLeases(core);
   const health = createDestinationHealth(db);
   const waiters: (() => void)[] = [];
   let busy = 0;
@@ -126,7 +126,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
    */
   function notBefore(destination: string, assignments: readonly Assignment[]): number {
     const existing = workersTo(destination);
-    const idling = existing.filter(isIdle).length;
+    const idling = existing.filter(isWorkerIdle).length;
     const taken = assignments.filter((assignment) => assignment.destination === destination).length;
     if (taken < idling) return 0;
     const mayOpen =
@@ -159,7 +159,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
 
   function assign(tx: Tx, now: number, assignments: readonly Assignment[]): Assignment | undefined {
     for (const { terms, destination } of openings(now, assignments)) {
-      const claimed = claim(tx, terms);
+      const claimed = claimQueueEntries(tx, terms);
       if (!claimed) continue;
       if (destination === SPARE) return { claim: claimed, destination, slot: "spare" };
       const target = destination ?? claimed.domain;
@@ -190,27 +190,27 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
     if (stopped) return undefined;
     leases.keep(tx);
     const terms = termsAt(failure?.at ?? runtime.now());
-    if (destination === SPARE) return claim(tx, { ...terms, own: true });
+    if (destination === SPARE) return claimQueueEntries(tx, { ...terms, own: true });
     if (transport.groupsByMessage() !== (destination === SMARTHOST)) return undefined;
-    if (destination === SMARTHOST) return claim(tx, terms);
+    if (destination === SMARTHOST) return claimQueueEntries(tx, terms);
     const line = getQueueLine(destination);
-    if (worker.moves) moveDomain(tx, destination, line);
+    if (worker.moves) moveDomainToQueueLine(tx, destination, line);
     // A claim that shares a failure needs no slot.
     if (!failure) {
       const free = freeSlots(workers, []);
       const isMisplaced = (line === "slow") !== (worker.slot === "slow");
       const slot = isMisplaced ? slotFor(free, line) : worker.slot;
       if (!slot) return undefined;
-      const isToShare = served >= TURN || line === "slow" || isWaiting(worker);
-      if (!isMisplaced && isToShare && free[slot] <= 0) return yieldTurn(tx, destination, runtime.now());
+      const isToShare = served >= TURN || line === "slow" || isWaitingForServer(worker);
+      if (!isMisplaced && isToShare && free[slot] <= 0) return yieldDomainTurn(tx, destination, runtime.now());
       worker.slot = slot;
       worker.waits = "not";
     }
-    return claim(tx, { ...terms, domain: destination });
+    return claimQueueEntries(tx, { ...terms, domain: destination });
   }
 
   const earliestDue = (open: readonly Opening[]): number =>
-    Math.min(...open.map(({ terms }) => nextDue(db, terms) ?? Number.POSITIVE_INFINITY));
+    Math.min(...open.map(({ terms }) => nextQueueDueTime(db, terms) ?? Number.POSITIVE_INFINITY));
 
   async function handOut(): Promise<void> {
     for (;;) {
@@ -219,7 +219,10 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
       const assignments = await store.enqueue((tx) => assignAll(tx, now));
       for (const assignment of assignments) {
         busy++;
-        void serve(workersTo(assignment.destination).find(isIdle) ?? openWorker(assignment.destination), assignment);
+        void serve(
+          workersTo(assignment.destination).find(isWorkerIdle) ?? openWorker(assignment.destination),
+          assignment,
+        );
       }
       if (assignments.length < PORTION) return makeRoom(now);
     }
@@ -234,7 +237,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
       notBefore: (name: string) => notBefore(name, []),
     };
     if (earliestDue([{ terms }]) > now) return;
-    [...workers].find(mayBeCut)?.ending?.abort(CUT);
+    [...workers].find(mayCutDelivery)?.ending?.abort(CUT);
   }
 
   function openWorker(destination: string): DeliveryWorker {
@@ -243,7 +246,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
       destination !== SPARE &&
       [...workers].filter((worker) => worker.destination !== SPARE).length >= RELAY_SLOTS.shared
     ) {
-      closeWorker([...workers].find(isIdle));
+      closeWorker([...workers].find(isWorkerIdle));
     }
     const worker = newWorker(destination);
     workers.add(worker);
@@ -299,7 +302,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
     worker.moves = false;
     let endWatch = (): void => {};
     try {
-      if (!(await confirmed())) return await commit((tx) => releaseEntries(tx, current.entries, runtime.now()));
+      if (!(await confirmed())) return await commit((tx) => releaseQueueEntries(tx, current.entries, runtime.now()));
       const attempted = await attempt(current, () => {
         endWatch = watch(worker);
         return getWorkerConnection(worker, current.domain);
@@ -312,7 +315,7 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
         if (!worker.failure && hasSibling(worker)) {
           // The destination works, but takes no further connection.
           rest(worker.destination);
-          return await commit((tx) => releaseEntries(tx, current.entries, runtime.now()));
+          return await commit((tx) => releaseQueueEntries(tx, current.entries, runtime.now()));
         }
         if (!worker.failure && !isSlow) note(worker, "new");
         if (!worker.failure && attempted.result.kind === "deferred") rest(worker.destination);
@@ -409,9 +412,9 @@ export function createRelay(core: SendCore, attempts: AttemptOptions) {
   /** Stops claiming, gives attempts `graceMs` to end, and gives the other claims back. */
   async function stop(graceMs: number): Promise<void> {
     stopped = true;
-    for (const worker of workers) if (isIdle(worker)) closeWorker(worker);
+    for (const worker of workers) if (isWorkerIdle(worker)) closeWorker(worker);
     if (busy > 0 && graceMs > 0) {
-      await atMost(runtime, graceMs, idle());
+      await awaitAtMost(runtime, graceMs, idle());
     }
     isGraceOver = true;
     transport.close();

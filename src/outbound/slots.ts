@@ -68,15 +68,15 @@ export const newWorker = (destination: string): DeliveryWorker => ({
   cancelIdle: undefined,
 });
 
-export const isIdle = (worker: DeliveryWorker): boolean => worker.cancelIdle !== undefined;
+export const isWorkerIdle = (worker: DeliveryWorker): boolean => worker.cancelIdle !== undefined;
 const isCut = ({ ending }: DeliveryWorker): boolean => ending?.signal.aborted === true;
 
 /** Tells whether it waits, or has waited, for its server, so that others may use its slot meanwhile. */
-export const isWaiting = ({ waits, slot }: DeliveryWorker): boolean =>
+export const isWaitingForServer = ({ waits, slot }: DeliveryWorker): boolean =>
   waits !== "not" && (slot === "shared" || slot === "reserved");
 
 /** Tells whether it may be cut to make room: it has waited long, and cannot have delivered anything. */
-export const mayBeCut = (worker: DeliveryWorker): boolean =>
+export const mayCutDelivery = (worker: DeliveryWorker): boolean =>
   worker.waits === "long" && worker.slot !== "slow" && !isCut(worker) && !worker.connection?.isTransmitting();
 
 /** Counts the free slots of each kind, less those of `assignments`. */
@@ -85,9 +85,9 @@ export function freeSlots(
   assignments: readonly Pick<Assignment, "slot">[],
 ): Record<Slot, number> {
   const free = { ...RELAY_SLOTS };
-  const atWork = [...workers].filter((worker) => !isIdle(worker));
-  for (const { slot } of [...atWork.filter((worker) => !isWaiting(worker)), ...assignments]) free[slot]--;
-  const waiting = atWork.filter((worker) => isWaiting(worker) && !isCut(worker)).length;
+  const atWork = [...workers].filter((worker) => !isWorkerIdle(worker));
+  for (const { slot } of [...atWork.filter((worker) => !isWaitingForServer(worker)), ...assignments]) free[slot]--;
+  const waiting = atWork.filter((worker) => isWaitingForServer(worker) && !isCut(worker)).length;
   // Sessions beyond the bound take slots after all. Otherwise an open destination would get one more whenever one waits.
   free.shared -= Math.max(0, waiting - MOST_RELAY_WAITING);
   free.reserved += Math.min(0, free.shared);

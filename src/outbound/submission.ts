@@ -10,12 +10,12 @@ import { and, eq, gt, sql } from "drizzle-orm";
 import type { Caller } from "../access/caller.ts";
 import { PolicyRefusal } from "../access/policy.ts";
 import type { SignedIn, SignIn } from "../access/sign-in.ts";
-import { isKnownSource } from "../access/sign-in-sources.ts";
+import { isKnownSignInSource } from "../access/sign-in-sources.ts";
 import { AppError, isUnavailable } from "../base/errors.ts";
 import { newTimedToken } from "../base/runtime.ts";
-import { noteOperation } from "../journal/entries.ts";
+import { addJournalEntry } from "../journal/entries.ts";
 import { heldCopies } from "../mailbox/changing/holds.ts";
-import { findAnswered } from "../mailbox/filing/threading.ts";
+import { findAnsweredThread } from "../mailbox/filing/threading.ts";
 import {
   type EmailAddress,
   envelopeAddress,
@@ -24,7 +24,7 @@ import {
   splitAddress,
 } from "../message/address.ts";
 import { fingerprintMessage } from "../message/message-id.ts";
-import { canonicalAddress, sourceOfAddress } from "../net/ip.ts";
+import { canonicalIpAddress, ipAddressSource } from "../net/ip.ts";
 import { MAIL_PARAMETERS, type MessageDsn, RCPT_PARAMETERS } from "../smtp/dsn.ts";
 import { Refusal, refusalOfSending } from "../smtp/refusal.ts";
 import type { Envelope, SmtpRole } from "../smtp/role.ts";
@@ -33,7 +33,7 @@ import type { Reader } from "../store/core.ts";
 import { messages, outboundMessages, queueEntries } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import { type Sent, submitMessage } from "./accept.ts";
-import { mergeRecipients, requireMaySend, type Sender, senderFor } from "./guardrails.ts";
+import { mergeRecipients, requireMaySend, resolveSender, type Sender } from "./guardrails.ts";
 import type { Recipient } from "./queue.ts";
 import type { SendCore } from "./send-core.ts";
 import { completeSubmitted, readSubmitted, type SubmittedMessage } from "./submitted.ts";
@@ -56,7 +56,7 @@ export function createSubmissionRole(
 ): SmtpRole {
   const { db, store, now, spool, options, runtime, log, site } = core;
   const acceptOnce = createAcceptOnce(core);
-  const sender = (caller: Caller, address: string): Sender => senderFor(db, caller, address, { alias: true });
+  const sender = (caller: Caller, address: string): Sender => resolveSender(db, caller, address, { alias: true });
 
   /** @throws Refusal notYourReversePath */
   function getReversePathSender(caller: Caller, reversePath: string): Sender {
@@ -74,7 +74,7 @@ export function createSubmissionRole(
     const { mailbox } = reach;
     const { bytes } = message;
     const { recipients, ...dsn } = wantedIn(envelope, message);
-    const threadId = findAnswered(db, mailbox.id, message)?.id;
+    const threadId = findAnsweredThread(db, mailbox.id, message)?.id;
     const accept = (messageId: string, recipients: readonly Recipient[]): Promise<SubmissionResult> => {
       const completion = { hostname: site.hostname, trace: envelope.trace, messageId, now: now() };
       const compose = async () => completeSubmitted(message, completion);
@@ -106,7 +106,7 @@ export function createSubmissionRole(
         const present = caller();
         const accepted = await send(present, envelope, readSubmitted(await received.read())).catch((error) => {
           if (error instanceof PolicyRefusal) {
-            store.transact((tx) => noteOperation(tx, present, { ids: [], outcome: error.code }, now()));
+            store.transact((tx) => addJournalEntry(tx, present, { ids: [], outcome: error.code }, now()));
           }
           throw error;
         });
@@ -138,12 +138,12 @@ export function createSubmissionRole(
     requiresAuth: true,
     maxRecipients: () => options.get("sending.maxRecipients"),
     isTrusted: () => false,
-    isKnown: (ip) => isKnownSource(core, sourceOfAddress(canonicalAddress(ip))),
+    isKnown: (ip) => isKnownSignInSource(core, ipAddressSource(canonicalIpAddress(ip))),
 
     open({ trace, ip }) {
       let who: SignedIn | undefined;
-      const address = canonicalAddress(ip);
-      const source = sourceOfAddress(address);
+      const address = canonicalIpAddress(ip);
+      const source = ipAddressSource(address);
 
       /** @throws Refusal signInAgain, which ends the session */
       function caller(): Caller {

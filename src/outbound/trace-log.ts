@@ -91,7 +91,7 @@ const MOST_REFUSALS = 500;
 const refusals = perDatabase(() => ({ hour: 0, count: 0 }));
 
 /** Counts one more refusal, and tells whether it is to be recorded. */
-export function isRefusalTraced({ db, now }: Reader): boolean {
+export function countRefusalToTrace({ db, now }: Reader): boolean {
   const hour = Math.floor(now() / HOUR_MS);
   const counted = refusals(db);
   if (hour !== counted.hour) Object.assign(counted, { hour, count: 0 });
@@ -142,7 +142,7 @@ export function traceAutomatic(
 }
 
 /** Lists the steps of a message, the oldest first. `keys`: its Message-ID and ids. */
-export function listSteps(db: Db, keys: readonly string[]): StoredStep[] {
+export function listTraceSteps(db: Db, keys: readonly string[]): StoredStep[] {
   const { at, step, trace, detail } = traceSteps;
   return db
     .select({ at, step, trace, detail })
@@ -153,7 +153,7 @@ export function listSteps(db: Db, keys: readonly string[]): StoredStep[] {
 }
 
 /** Deletes the steps of messages. `keys`: their Message-IDs and ids. */
-export function deleteSteps(tx: Tx, keys: readonly string[]): void {
+export function deleteTraceSteps(tx: Tx, keys: readonly string[]): void {
   if (keys.length > 0)
     tx.delete(traceSteps)
       .where(inArray(traceSteps.key, [...keys]))
@@ -171,7 +171,7 @@ function deletePortion(tx: Tx, before: number): boolean {
 }
 
 /** The job that deletes steps older than retention.traceDays, in portions. */
-export const traceUpkeep = ({ store, options }: Core): Job => ({
+export const deleteOldTraceSteps = ({ store, options }: Core): Job => ({
   name: "trace-log",
   deletes: true,
   async runDue(now) {

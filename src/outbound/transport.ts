@@ -13,15 +13,15 @@ import { isIP } from "node:net";
 import { domainToASCII } from "node:url";
 import type { TlsPolicies } from "../authentication/tls-policy.ts";
 import type { Log } from "../base/log.ts";
-import { atMost } from "../base/pause.ts";
+import { awaitAtMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { faultOfAddress } from "../net/destination.ts";
-import { canonicalAddress } from "../net/ip.ts";
-import { type ClientCredentials, openSession, type SmtpSession, type Transaction } from "../smtp/client.ts";
+import { whyAddressIsRefused } from "../net/destination.ts";
+import { canonicalIpAddress } from "../net/ip.ts";
+import { type ClientCredentials, openSmtpSession, type SmtpSession, type Transaction } from "../smtp/client.ts";
 import type { TlsPolicy } from "../smtp/client-connection.ts";
 import { asDeferred, DeliveryFailure, type DeliveryResult, toDeliveryResult } from "../smtp/delivery-result.ts";
 import type { Options } from "../store/settings.ts";
-import { findMailHosts, type MailHost, mailHost, unroutable } from "./next-hop.ts";
+import { createUnroutableFailure, findMailHosts, type MailHost, mailHost } from "./next-hop.ts";
 
 export interface Connection {
   /** Name of the host it leads to. */
@@ -90,8 +90,8 @@ export function readSmarthost(setting: string): Smarthost {
 }
 
 function isLoopback(host: string): boolean {
-  const address = canonicalAddress(host);
-  return address?.split(".")[0] === "127" || address === canonicalAddress("::1");
+  const address = canonicalIpAddress(host);
+  return address?.split(".")[0] === "127" || address === canonicalIpAddress("::1");
 }
 
 function decode(text: string): string {
@@ -126,7 +126,7 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
       port: number;
       tlsTo(host: string): Promise<TlsPolicy>;
       domain: string;
-      /** Excepted networks, as faultOfAddress takes them; undefined allows every address. */
+      /** Excepted networks, as whyAddressIsRefused takes them; undefined allows every address. */
       allow?: readonly string[];
     },
     signal: AbortSignal,
@@ -153,13 +153,13 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
         isCut ||= tried.size >= MOST_TRIES || runtime.now() > latest;
         if (isCut) break;
         tried.add(address);
-        const fault = allow && faultOfAddress(address, allow);
+        const fault = allow && whyAddressIsRefused(address, allow);
         if (fault !== undefined) {
           log.warn("mail is not delivered to a private address", { domain, remote: name, address, fault });
           failures.push(privateAddress(name, fault));
           continue;
         }
-        const result = await openSession({ host: name, address, port, tls }, world).catch(resultThrown);
+        const result = await openSmtpSession({ host: name, address, port, tls }, world).catch(resultThrown);
         if (!("reply" in result)) return { remote: name, session: result };
         log.debug("no session", { remote: name, address, reply: result.reply });
         failures.push(result);
@@ -167,7 +167,8 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
         if (result.code !== undefined) break;
       }
     }
-    const telling = failures.find(({ kind }) => kind === "deferred") ?? failures.at(-1) ?? unroutable(domain).result;
+    const telling =
+      failures.find(({ kind }) => kind === "deferred") ?? failures.at(-1) ?? createUnroutableFailure(domain).result;
     throw new DeliveryFailure(isCut ? asDeferred(telling) : telling);
   }
 
@@ -281,7 +282,7 @@ export function createTransport({ runtime, hostname, options, tlsPolicies, log }
     async refusal(): Promise<string | undefined> {
       const setting = options.get("smtp.relay");
       if (setting === "none" || !readSmarthost(setting).credentials) return undefined;
-      if (!findFreshAnswer(setting)) await atMost(runtime, ASK_MS, ask(setting));
+      if (!findFreshAnswer(setting)) await awaitAtMost(runtime, ASK_MS, ask(setting));
       return findFreshAnswer(setting)?.refusal;
     },
     /** Ends every connection and attempt at once; none is made afterwards. */

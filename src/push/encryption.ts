@@ -26,13 +26,13 @@ const TOKEN_MS = 12 * 60 * 60_000;
 /** How long a push service keeps a message for a browser that is off, seconds. */
 const KEPT_SECONDS = 12 * 60 * 60;
 
-export function makeKeys(): KeyPair {
+export function makePushKeys(): KeyPair {
   const keys = createECDH(CURVE);
   return { publicKey: keys.generateKeys("base64url"), privateKey: keys.getPrivateKey("base64url") };
 }
 
 /** True if a message can be encrypted for these values of a browser. */
-export function isTarget({ p256dh, auth }: Pick<PushTarget, "p256dh" | "auth">): boolean {
+export function isPushTarget({ p256dh, auth }: Pick<PushTarget, "p256dh" | "auth">): boolean {
   const point = Buffer.from(p256dh, "base64url");
   if (point.length !== POINT_BYTES || Buffer.from(auth, "base64url").length !== SECRET_BYTES) return false;
   try {

@@ -8,7 +8,7 @@
  * then. Notifications name no Bcc recipient. No commit waits for this; news that was not sent when the server stops is lost.
  */
 import { and, asc, eq, gt, inArray, max } from "drizzle-orm";
-import { reachTo } from "../access/caller.ts";
+import { findReach } from "../access/caller.ts";
 import { MOST_REQUESTS } from "../base/descriptors.ts";
 import { createShares } from "../base/shares.ts";
 import { type HttpClientParts, openHttpClient } from "../net/http-client.ts";
@@ -16,13 +16,13 @@ import type { Core } from "../store/core.ts";
 import { events, messages, threads } from "../store/schema.ts";
 import { pushRequest } from "./encryption.ts";
 import {
-  countSubscriptions,
+  countPushSubscriptions,
+  findStoredPushKeys,
   getPushKeys,
-  keysIn,
-  listSubscriptions,
-  noteOutcome,
+  listPushSubscriptions,
+  notePushOutcome,
   type Subscription,
-  unsubscribe,
+  unsubscribeFromPush,
 } from "./subscriptions.ts";
 
 /** Events within this time are told together. */
@@ -77,7 +77,7 @@ export function createPush(
   },
 ) {
   // A browser needs the public one to subscribe.
-  const keys = keysIn(db) ?? store.transact(getPushKeys);
+  const keys = findStoredPushKeys(db) ?? store.transact(getPushKeys);
   const client = openHttpClient({ runtime, allow, mostIdle: MOST_REQUESTS.push });
   const underWay = createShares({ most: MOST_REQUESTS.push, runtime });
   const outcomes = metrics.counter<{ outcome: "sent" | "failed" | "gone" }>(
@@ -85,7 +85,7 @@ export function createPush(
     "Notifications handed to push services, by outcome",
   );
   metrics.gauge("mailroom_push_subscriptions", "Browsers that asked for notifications", () => [
-    [{}, countSubscriptions(db)],
+    [{}, countPushSubscriptions(db)],
   ]);
 
   /** News that each session is still to be told, and when it was told last. */
@@ -116,7 +116,7 @@ export function createPush(
 
   function look(): void {
     const now = runtime.now();
-    const subscriptions = listSubscriptions(db, now);
+    const subscriptions = listPushSubscriptions(db, now);
     const sessionsOf = new Set(subscriptions.map(({ sessionId }) => sessionId));
     for (const map of [news, notifiedAt]) for (const id of map.keys()) if (!sessionsOf.has(id)) map.delete(id);
     if (subscriptions.length === 0) {
@@ -177,7 +177,7 @@ export function createPush(
       const its = news.get(sessionId) ?? [];
       news.delete(sessionId);
       // The session may have ended while it waited.
-      const [subscription] = turn ? listSubscriptions(db, runtime.now(), sessionId) : [];
+      const [subscription] = turn ? listPushSubscriptions(db, runtime.now(), sessionId) : [];
       if (!subscription) return;
       const { notifications, later } = buildNotifications(subscription, its);
       if (notifications.length === 0) return;
@@ -207,8 +207,8 @@ export function createPush(
     const rest = Math.min(LONGEST_REST_MS, FIRST_REST_MS * 2 ** (failures - 1));
     await store.enqueue((tx) =>
       isGone
-        ? unsubscribe(tx, subscription.sessionId)
-        : noteOutcome(tx, subscription, { failures, restsUntil: isSent ? 0 : runtime.now() + rest }),
+        ? unsubscribeFromPush(tx, subscription.sessionId)
+        : notePushOutcome(tx, subscription, { failures, restsUntil: isSent ? 0 : runtime.now() + rest }),
     );
   }
 
@@ -231,7 +231,7 @@ export function createPush(
   function buildGroupNotification({ caller, details }: Subscription, group: readonly News[]): Notification | undefined {
     const [{ kind, mailboxId }] = group as [News];
     const tag = `${kind} ${mailboxId}`;
-    const reach = reachTo(db, caller, mailboxId);
+    const reach = findReach(db, caller, mailboxId);
     if (!reach || (kind !== "mail" && !reach.access.send)) return undefined;
     const all = group.flatMap((one) => presentMessage(one) ?? []);
     const [only, more] = all;

@@ -3,7 +3,7 @@ import { and, asc, count, eq, gt, or } from "drizzle-orm";
 import { type Caller, PERSON } from "../access/caller.ts";
 import { pushKeys, pushSubscriptions, SCOPES, sessions, users } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { type KeyPair, makeKeys, type PushTarget } from "./encryption.ts";
+import { type KeyPair, makePushKeys, type PushTarget } from "./encryption.ts";
 
 /** Choice of what a browser is told. */
 export interface PushChoice {
@@ -24,14 +24,14 @@ export interface Subscription extends PushTarget, PushChoice {
 const MOST_OF_PERSON = 20;
 
 /** The server's key pair; undefined before it has pushed anything. */
-export const keysIn = (db: Db): KeyPair | undefined =>
+export const findStoredPushKeys = (db: Db): KeyPair | undefined =>
   db.select({ publicKey: pushKeys.publicKey, privateKey: pushKeys.privateKey }).from(pushKeys).get();
 
 /** This server's key pair, made at the first call. */
 export function getPushKeys(tx: Tx): KeyPair {
-  const known = keysIn(tx);
+  const known = findStoredPushKeys(tx);
   if (known) return known;
-  const made = makeKeys();
+  const made = makePushKeys();
   tx.insert(pushKeys)
     .values({ id: 1, ...made })
     .run();
@@ -39,7 +39,7 @@ export function getPushKeys(tx: Tx): KeyPair {
 }
 
 /** Subscribes a session, in place of what it or that browser had. */
-export function subscribe(
+export function subscribeToPush(
   tx: Tx,
   { userId, ...given }: PushTarget & PushChoice & { sessionId: string; userId: string; createdAt: number },
 ): void {
@@ -54,13 +54,14 @@ export function subscribe(
     .where(eq(sessions.userId, userId))
     .orderBy(asc(pushSubscriptions.createdAt))
     .all();
-  for (const { sessionId } of had.slice(0, Math.max(0, had.length + 1 - MOST_OF_PERSON))) unsubscribe(tx, sessionId);
+  for (const { sessionId } of had.slice(0, Math.max(0, had.length + 1 - MOST_OF_PERSON)))
+    unsubscribeFromPush(tx, sessionId);
   tx.insert(pushSubscriptions)
     .values({ ...given, failures: 0, restsUntil: 0 })
     .run();
 }
 
-export function unsubscribe(tx: Tx, sessionId: string): void {
+export function unsubscribeFromPush(tx: Tx, sessionId: string): void {
   tx.delete(pushSubscriptions).where(eq(pushSubscriptions.sessionId, sessionId)).run();
 }
 
@@ -71,11 +72,11 @@ export const findPushChoice = (db: Db, sessionId: string): PushChoice | undefine
     .where(eq(pushSubscriptions.sessionId, sessionId))
     .get();
 
-export const countSubscriptions = (db: Db): number =>
+export const countPushSubscriptions = (db: Db): number =>
   db.select({ count: count() }).from(pushSubscriptions).get()?.count ?? 0;
 
 /** Subscriptions of all sessions that are valid at `now`, or of one of them. */
-export const listSubscriptions = (db: Db, now: number, sessionId?: string): Subscription[] =>
+export const listPushSubscriptions = (db: Db, now: number, sessionId?: string): Subscription[] =>
   db
     .select({ subscription: pushSubscriptions, ...PERSON })
     .from(pushSubscriptions)
@@ -86,7 +87,7 @@ export const listSubscriptions = (db: Db, now: number, sessionId?: string): Subs
     .map(({ subscription, ...person }) => ({ ...subscription, caller: { ...person, scopes: new Set(SCOPES) } }));
 
 /** Records how a request to `endpoint` went; that of another one by now does not count. */
-export function noteOutcome(
+export function notePushOutcome(
   tx: Tx,
   { sessionId, endpoint }: Pick<Subscription, "sessionId" | "endpoint">,
   state: { failures: number; restsUntil: number },

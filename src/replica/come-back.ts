@@ -15,10 +15,10 @@ import { toIsoTime } from "../base/time.ts";
 import { formatS3Location, openS3, type S3Location } from "../net/s3.ts";
 import { REPLICATED } from "../store/wal.ts";
 import { readStandby, writeStandby } from "./follow-replica.ts";
-import { type Lease, readLease } from "./lease.ts";
+import { type Lease, readReplicaLease } from "./lease.ts";
 import { endLitestream, REPLICA_FOLDER } from "./litestream.ts";
-import { becomeServer } from "./promote.ts";
-import { forgetIdentity, readIdentity } from "./replica-identity.ts";
+import { turnStandbyIntoServer } from "./promote.ts";
+import { forgetReplicaIdentity, readReplicaIdentity } from "./replica-identity.ts";
 
 export type Role =
   /** The folder is a standby's. `aside`: where the database of the server that it was is kept. */
@@ -31,7 +31,7 @@ export type Role =
 const SEAL = "keys/second-factor.key";
 
 /** The folder is claimed. @throws AppError conflict for a server's folder from which nobody has taken over; S3Error */
-export async function decideRole({
+export async function decideServerRole({
   data,
   location,
   runtime,
@@ -44,18 +44,18 @@ export async function decideRole({
 }): Promise<Role> {
   const hasDatabase = existsSync(join(data, "mailroom.db"));
   const isStandby = readStandby(data) !== undefined;
-  const identity = readIdentity(data, location);
+  const identity = readReplicaIdentity(data, location);
   if (!identity && !hasDatabase) return { role: "standby" };
-  const lease = await readLease(openS3(location, runtime));
+  const lease = await readReplicaLease(openS3(location, runtime));
   const isOurs = identity !== undefined && lease?.holder === identity.holder;
   if (isStandby) {
     if (!isOurs) {
       // A promotion that ended before it moved anything, and another one since.
-      forgetIdentity(data);
+      forgetReplicaIdentity(data);
       return { role: "standby" };
     }
     if (!hasDatabase) return { role: "promoting" };
-    await becomeServer(data, runtime.now());
+    await turnStandbyIntoServer(data, runtime.now());
     return { role: "server" };
   }
   if (isOurs) return { role: "server" };
@@ -70,7 +70,7 @@ export async function decideRole({
   const aside = keepAside(data, runtime.now());
   const joinedAt = existsSync(join(data, SEAL)) ? runtime.now() : undefined;
   writeStandby(data, { place: formatS3Location(location), ...(joinedAt !== undefined && { joinedAt }) });
-  forgetIdentity(data);
+  forgetReplicaIdentity(data);
   return { role: "standby", aside, takenBy: lease };
 }
 

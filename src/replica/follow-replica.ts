@@ -14,8 +14,14 @@ import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { formatS3Location, openS3, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
-import { appliedTransaction, type Follower, followEpoch, lastTransaction, removeFollowed } from "./follow.ts";
-import { createObserver, type Observer, readLease, type SeenLease } from "./lease.ts";
+import {
+  type Follower,
+  findLastReplicaTransaction,
+  followEpoch,
+  readAppliedTransaction,
+  removeFollowedDatabase,
+} from "./follow.ts";
+import { createLeaseObserver, type Observer, readReplicaLease, type SeenLease } from "./lease.ts";
 
 export const STANDBY_FILE = "standby.json";
 /** Folder of the followed databases, in the data folder. */
@@ -56,7 +62,7 @@ export function followedDatabase(data: string, { database }: StandbyRecord): str
 }
 
 /** The refusal of a write, for people. */
-export const describeRefusal = ({ server }: StandbyRecord): string =>
+export const describeStandbyRefusal = ({ server }: StandbyRecord): string =>
   `This is a standby, which changes nothing: ${server === undefined ? "no server is known" : `the server is ${server}`}`;
 
 export interface StandbyState {
@@ -125,7 +131,7 @@ export function openStandby({
 }) {
   const folder = join(data, STANDBY_FOLDER);
   const objects = openS3(location, runtime);
-  const observer = createObserver(runtime);
+  const observer = createLeaseObserver(runtime);
   const over = new AbortController();
   const listeners: (() => void)[] = [];
   const place = formatS3Location(location);
@@ -177,7 +183,7 @@ export function openStandby({
       save({ database: { name: current.file.slice(folder.length + 1), epoch: current.epoch } });
       log.info("this standby reads an epoch of the server", { epoch: current.epoch });
       tell();
-      if (before) void before.stop().then(() => removeFollowed(before.file));
+      if (before) void before.stop().then(() => removeFollowedDatabase(before.file));
       return;
     }
     readSchema();
@@ -203,7 +209,7 @@ export function openStandby({
     const failed = next;
     next = undefined;
     await failed?.stop();
-    if (failed) removeFollowed(failed.file);
+    if (failed) removeFollowedDatabase(failed.file);
     if (!isUseful(current)) next = begin(epoch);
   }
 
@@ -221,7 +227,7 @@ export function openStandby({
     if (isPaused) return;
     const askedAt = runtime.elapsed();
     try {
-      lease = await readLease(objects);
+      lease = await readReplicaLease(objects);
       if (lease) {
         const sight = observer.look(lease, askedAt);
         if (sight === "first" || sight === "changed") heardAt = runtime.elapsed();
@@ -231,7 +237,7 @@ export function openStandby({
       trouble = lease ? undefined : "no server replicates there yet";
       for (const follower of [current, next]) {
         if (!follower || follower.epoch !== lease?.epoch) continue;
-        const transaction = await lastTransaction(objects, follower.epoch, follower.applied());
+        const transaction = await findLastReplicaTransaction(objects, follower.epoch, follower.applied());
         if (transaction === undefined) continue;
         follower.noteLast(transaction);
         if (follower === current && seen.length < MOST_SEEN) seen.push({ transaction, at: askedAt });
@@ -242,7 +248,7 @@ export function openStandby({
   }
 
   function noteApplied(): void {
-    const applied = current?.isWhole() ? appliedTransaction(current.file) : undefined;
+    const applied = current?.isWhole() ? readAppliedTransaction(current.file) : undefined;
     if (applied === undefined) return;
     const reached = seen.findLastIndex(({ transaction }) => transaction <= applied);
     if (reached < 0) return;
@@ -306,7 +312,7 @@ export function openStandby({
       };
     },
     /** The refusal of a write. */
-    refusal: (): AppError => new StandbyRefusal(describeRefusal(record)),
+    refusal: (): AppError => new StandbyRefusal(describeStandbyRefusal(record)),
     /** While paused, it begins to follow no other epoch. */
     pause(paused: boolean): void {
       isPaused = paused;
@@ -321,7 +327,7 @@ export function openStandby({
 }
 
 /** The part of the state that anybody may know: nothing that names servers. */
-export const publicState = ({ lagSeconds, epoch, server }: StandbyState) => ({
+export const publicStandbyState = ({ lagSeconds, epoch, server }: StandbyState) => ({
   ...(epoch !== undefined && { epoch }),
   ...(lagSeconds !== undefined && { lagSeconds }),
   ...(server && { serverHeardSecondsAgo: server.heardSecondsAgo }),

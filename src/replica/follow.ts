@@ -8,7 +8,7 @@
  */
 import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, writeSync } from "node:fs";
 import { dirname, resolve } from "node:path";
-import { endLeftovers, startChild } from "../base/child-process.ts";
+import { endLeftoverProcesses, startChild } from "../base/child-process.ts";
 import { isMissing } from "../base/files.ts";
 import type { Log } from "../base/log.ts";
 import { pause } from "../base/pause.ts";
@@ -36,7 +36,11 @@ const PATIENCE_MS = 120_000;
 const transactionFolder = (epoch: number): string => `${epochPath(epoch)}/0000/`;
 
 /** The last transaction in the replica of an epoch; undefined if it has none. `after`: one that is known. @throws S3Error */
-export async function lastTransaction(objects: S3Objects, epoch: number, after = ""): Promise<string | undefined> {
+export async function findLastReplicaTransaction(
+  objects: S3Objects,
+  epoch: number,
+  after = "",
+): Promise<string | undefined> {
   const folder = transactionFolder(epoch);
   let last = after;
   for (let from: string | undefined = folder + after; from !== undefined; ) {
@@ -49,7 +53,7 @@ export async function lastTransaction(objects: S3Objects, epoch: number, after =
 }
 
 /** Litestream writes it after each change that it has applied. */
-export function appliedTransaction(file: string): string | undefined {
+export function readAppliedTransaction(file: string): string | undefined {
   try {
     return /^[0-9a-f]{16}/.exec(readFileSync(`${file}-txid`, "latin1"))?.[0];
   } catch (error) {
@@ -59,7 +63,7 @@ export function appliedTransaction(file: string): string | undefined {
 }
 
 /** Removes a followed file, and what Litestream has beside it. */
-export function removeFollowed(file: string): void {
+export function removeFollowedDatabase(file: string): void {
   for (const end of ["", "-txid", "-txid.tmp", ".tmp", "-shm", "-wal"]) rmSync(file + end, { force: true });
 }
 
@@ -138,11 +142,11 @@ export function followEpoch({
     let goal: string | undefined;
     while (!ended.aborted) {
       try {
-        goal ??= await lastTransaction(objects, epoch);
+        goal ??= await findLastReplicaTransaction(objects, epoch);
       } catch (error) {
         say({ isWhole: false, trouble: error instanceof Error ? error.message : String(error) });
       }
-      const applied = appliedTransaction(file);
+      const applied = readAppliedTransaction(file);
       if (goal !== undefined && applied !== undefined && applied >= goal) {
         if (!isReadable) leaveWalMode(file);
         isReadable = true;
@@ -155,7 +159,7 @@ export function followEpoch({
   async function keepFollowing(): Promise<void> {
     for (let failures = 0; !signal.aborted; failures++) {
       const ended = new AbortController();
-      await endLeftovers(LITESTREAM.name, output, { ...runtime, log });
+      await endLeftoverProcesses(LITESTREAM.name, output, { ...runtime, log });
       const child = start();
       const end = () => child.kill("SIGTERM");
       signal.addEventListener("abort", end);
@@ -183,13 +187,13 @@ export function followEpoch({
     cannotResume: () => cannotResume,
     /** Gives it up when it has not changed for long, although the replica has this transaction. */
     noteLast(last: string): void {
-      const applied = appliedTransaction(file);
+      const applied = readAppliedTransaction(file);
       const now = runtime.now();
       if (applied === undefined || applied >= last) progress = undefined;
       else if (progress?.applied !== applied || now < progress.at) progress = { applied, at: now };
       else if (now - progress.at >= patienceMs) cannotResume = true;
     },
-    applied: () => appliedTransaction(file),
+    applied: () => readAppliedTransaction(file),
     exists: () => existsSync(file),
     /** Resolves when the child has ended. The file stays. */
     async stop(): Promise<void> {

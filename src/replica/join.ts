@@ -53,7 +53,7 @@ function readCode(typed: string): { code: string; key: string } {
 }
 
 /** Returns the code, and until when it can be used, epoch ms. An earlier one is of no more use. @throws S3Error */
-export async function invite({ data, location, runtime }: Parts): Promise<{ code: string; expiresAt: number }> {
+export async function inviteStandby({ data, location, runtime }: Parts): Promise<{ code: string; expiresAt: number }> {
   if (readStandby(data)) throw new AppError("conflict", "this is a standby: run it on the server");
   const objects = openS3(location, runtime);
   const paths = (await filesBelow(data, (path) => !HANDED_OVER.includes(path.split("/")[0] ?? ""))).filter(

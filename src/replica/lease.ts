@@ -54,7 +54,7 @@ export interface SeenLease extends Lease {
 }
 
 /** The lease as it is; undefined if there is none. @throws S3Error also for one that no server writes */
-export async function readLease(objects: Pick<S3Objects, "get">): Promise<SeenLease | undefined> {
+export async function readReplicaLease(objects: Pick<S3Objects, "get">): Promise<SeenLease | undefined> {
   const found = await objects.get(KEY);
   if (!found) return undefined;
   const lease = readJson(found.text);
@@ -95,7 +95,7 @@ export class LeaseTaken extends Error {
  * Proves that the server honours the conditions of writes, without which two servers could both hold the lease.
  * @throws Error if it does not; S3Error
  */
-export async function probeConditions(objects: LeaseObjects, runtime: Pick<Runtime, "randomBytes">) {
+export async function probeConditionalWrites(objects: LeaseObjects, runtime: Pick<Runtime, "randomBytes">) {
   const key = `probe-${newNonce(runtime)}`;
   const write = (text: string, condition: WriteCondition) => objects.put(key, text, condition);
   const refuse = (header: string): never => {
@@ -126,14 +126,14 @@ export interface Observer {
 }
 
 /** Tells by repeated looks whether a lease is over: unchanged for a term, ms. */
-export function createObserver(
+export function createLeaseObserver(
   { elapsed }: Pick<Runtime, "elapsed">,
   termMs = TERM_MS,
   before?: { nonce: string; at: number },
 ): Observer {
   let seen = before;
   return {
-    copy: () => createObserver({ elapsed }, termMs, seen),
+    copy: () => createLeaseObserver({ elapsed }, termMs, seen),
     look({ nonce }, askedAt) {
       if (seen?.nonce !== nonce) {
         const before = seen;
@@ -166,18 +166,18 @@ export interface LeaseParts {
  * @throws LeaseTaken if another holds it, took over from this folder, or wrote to the replica from a copy of it since;
  * S3Error; the reason of `signal`
  */
-export async function takeLease(
+export async function takeReplicaLease(
   parts: LeaseParts,
   identity: KnownIdentity | undefined,
   signal?: AbortSignal,
 ): Promise<HeldLease> {
   const { objects, runtime } = parts;
   const holder = identity?.holder ?? newNonce(runtime);
-  const { observer = createObserver(runtime, identity ? COPY_MS : TERM_MS) } = parts;
+  const { observer = createLeaseObserver(runtime, identity ? COPY_MS : TERM_MS) } = parts;
   for (let isFirst = true; ; isFirst = false) {
     signal?.throwIfAborted();
     const askedAt = runtime.elapsed();
-    const lease = await readLease(objects);
+    const lease = await readReplicaLease(objects);
     let held: HeldLease | undefined;
     if (!lease) {
       const epochs = (await objects.folders(EPOCHS)).map(Number).filter(isEpoch);
@@ -279,7 +279,7 @@ async function hold(
 
   /** The lease, if it is ours. @throws Error if it is not; S3Error */
   async function look(): Promise<SeenLease> {
-    const lease = await readLease(objects);
+    const lease = await readReplicaLease(objects);
     if (lease && lease.holder === holder && remembered.includes(lease.nonce)) return lease;
     if (!isTaken) {
       isTaken = true;

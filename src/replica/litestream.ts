@@ -8,7 +8,7 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import {
   type ChildProcess,
-  endLeftovers,
+  endLeftoverProcesses,
   findExecutable,
   keepProcessState,
   type ProcessState,
@@ -18,7 +18,7 @@ import {
 import { type Failure, keepRunning, watchProcess } from "../base/keep-running.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { readText, SHORT_ANSWER } from "../net/answer.ts";
+import { readResponseText, SHORT_ANSWER } from "../net/answer.ts";
 import { formatS3Location, type S3Location } from "../net/s3.ts";
 import type { Core } from "../store/core.ts";
 import { epochPath } from "./lease.ts";
@@ -42,8 +42,8 @@ const SOCKET = "litestream.sock";
 const configPath = (data: string): string => resolve(data, REPLICA_FOLDER, CONFIG_FILE);
 
 /** Kills what a killed server has left of its Litestream. @throws Error if it does not end */
-export const endLitestream = (data: string, runtime: Parameters<typeof endLeftovers>[2]): Promise<void> =>
-  endLeftovers(LITESTREAM.name, ["-config", configPath(data)], runtime);
+export const endLitestream = (data: string, runtime: Parameters<typeof endLeftoverProcesses>[2]): Promise<void> =>
+  endLeftoverProcesses(LITESTREAM.name, ["-config", configPath(data)], runtime);
 
 /**
  * Name of the folder in which Litestream keeps its knowledge of an epoch, which begins with a copy of the whole database. The
@@ -107,7 +107,7 @@ async function askLitestream(
       signal: controller.signal,
       ...(body && { method: "POST", body: JSON.stringify(body) }),
     } as RequestInit);
-    const answer = JSON.parse(await readText(response, SHORT_ANSWER)) as { error?: unknown };
+    const answer = JSON.parse(await readResponseText(response, SHORT_ANSWER)) as { error?: unknown };
     if (response.ok) return answer;
     throw new Error(`litestream answers: ${String(answer.error).slice(0, 300)}`);
   } catch (error) {

@@ -16,7 +16,7 @@ const WEB = { MAILROOM_HTTP: "http", MAILROOM_HTTPS: "https" } as const satisfie
  * Binds the ports, and ends each connection at once, until the returned function is called: senders come again. `web`: those of
  * HTTP, too, which a standby that runs has already. @throws AppError conflict that names the listeners; then none is bound
  */
-export async function holdPorts(config: Config, { web }: { web: boolean }): Promise<() => Promise<void>> {
+export async function occupyServerPorts(config: Config, { web }: { web: boolean }): Promise<() => Promise<void>> {
   const held: Server[] = [];
   const taken: string[] = [];
   for (const [variable, name] of Object.entries({ ...MAIL, ...(web && WEB) })) {

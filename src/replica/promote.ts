@@ -15,9 +15,9 @@ import type { Runtime } from "../base/runtime.ts";
 import { renewUidValidity } from "../mailbox/imap/uids.ts";
 import { formatS3Location, S3Error, type S3Location } from "../net/s3.ts";
 import { MIGRATIONS } from "../store/migrate.ts";
-import { strangeIn } from "../store/own-schema.ts";
+import { findForeignSchemaEntry } from "../store/own-schema.ts";
 import { drizzleOver } from "../store/statement.ts";
-import { type Follower, lastTransaction } from "./follow.ts";
+import { type Follower, findLastReplicaTransaction } from "./follow.ts";
 import {
   followedDatabase,
   readFileSchemaVersion,
@@ -26,8 +26,8 @@ import {
   STANDBY_FOLDER,
   type Standby,
 } from "./follow-replica.ts";
-import { LeaseTaken, readLease, takeLease } from "./lease.ts";
-import { readIdentity, writeIdentity } from "./replica-identity.ts";
+import { LeaseTaken, readReplicaLease, takeReplicaLease } from "./lease.ts";
+import { readReplicaIdentity, writeReplicaIdentity } from "./replica-identity.ts";
 
 export interface Promoted {
   /** The epoch in which this server writes, and the one of the server before. */
@@ -87,7 +87,7 @@ function requireOwn(file: string, schema: number): void {
   const sqlite = new Database(file, { readonly: true });
   try {
     sqlite.exec(`PRAGMA busy_timeout = ${PATIENCE_MS}; PRAGMA trusted_schema = OFF`);
-    const strange = strangeIn(sqlite, schema);
+    const strange = findForeignSchemaEntry(sqlite, schema);
     if (strange === undefined) return;
     throw conflict(
       `the database of the replica has a ${strange} that is not Mailroom's, so somebody else has written there: restore a backup instead`,
@@ -98,16 +98,20 @@ function requireOwn(file: string, schema: number): void {
 }
 
 /**
- * Takes the lease and applies what the replica has. The database then is the server's as soon as `becomeServer` has
+ * Takes the lease and applies what the replica has. The database then is the server's as soon as `turnStandbyIntoServer` has
  * moved it. @throws AppError conflict while the server is alive, or when something is missing; then all is as it was
  */
-export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promise<Promoted> {
+export async function promoteStandby(parts: PromoteParts, signal?: AbortSignal): Promise<Promoted> {
   const { standby, data, location, url, tell, runtime } = parts;
   const follower = requireReady(parts, standby.schema());
-  const lease = await patiently(() => readLease(standby.objects), parts);
+  const lease = await patiently(() => readReplicaLease(standby.objects), parts);
   if (!lease) throw conflict("the lease is gone from the replica: nobody can tell whether a server still writes");
-  const isResumed = readIdentity(data, location)?.holder === lease.holder;
-  if (!isResumed && lease.epoch !== follower.epoch && (await lastTransaction(standby.objects, lease.epoch))) {
+  const isResumed = readReplicaIdentity(data, location)?.holder === lease.holder;
+  if (
+    !isResumed &&
+    lease.epoch !== follower.epoch &&
+    (await findLastReplicaTransaction(standby.objects, lease.epoch))
+  ) {
     throw conflict(
       `the server is in epoch ${lease.epoch}, of which this standby has not the whole database yet: wait until it has`,
     );
@@ -119,9 +123,9 @@ export async function takeOver(parts: PromoteParts, signal?: AbortSignal): Promi
     if (!isResumed) {
       tell(`waiting until the lease of ${lease.url} is released or over, at most half a minute`);
       const place = formatS3Location(location);
-      const keep = (identity: Parameters<typeof writeIdentity>[1]) => writeIdentity(data, identity);
+      const keep = (identity: Parameters<typeof writeReplicaIdentity>[1]) => writeReplicaIdentity(data, identity);
       const leaseParts = { objects: standby.objects, runtime, place, url, keep, observer: standby.observe() };
-      const held = await patiently(() => takeLease(leaseParts, undefined, signal), parts);
+      const held = await patiently(() => takeReplicaLease(leaseParts, undefined, signal), parts);
       epoch = held.epoch;
       await held.stop();
     }
@@ -171,7 +175,7 @@ async function applyTheLast(
     signal?.throwIfAborted();
     let trouble = follower.trouble();
     try {
-      goal ??= await lastTransaction(standby.objects, follower.epoch, follower.applied());
+      goal ??= await findLastReplicaTransaction(standby.objects, follower.epoch, follower.applied());
     } catch (error) {
       trouble = error instanceof Error ? error.message : String(error);
     }
@@ -187,7 +191,7 @@ async function applyTheLast(
  * Moves the database, of which nothing is open any more, to where a server has it, and numbers mail anew for IMAP: apps may have
  * been told of UIDs that the replica has not. Done again after a crash, since the standby's file is removed last. `now`: epoch ms.
  */
-export async function becomeServer(data: string, now: number): Promise<void> {
+export async function turnStandbyIntoServer(data: string, now: number): Promise<void> {
   const record = readStandby(data);
   const followed = record && followedDatabase(data, record);
   const database = join(data, "mailroom.db");

@@ -37,7 +37,7 @@ function identifyMachine(data: string): string {
 }
 
 /** Undefined if the folder has none, or one for another replica. @throws Error for a file that cannot be read */
-export function readIdentity(data: string, location: S3Location): KnownIdentity | undefined {
+export function readReplicaIdentity(data: string, location: S3Location): KnownIdentity | undefined {
   const path = join(data, IDENTITY_FILE);
   let text: string;
   try {
@@ -68,7 +68,7 @@ const BYTES = 2_048;
  * Resolves when it is on the disk: a folder whose identity is older than the lease is taken for a copy. @throws errors of
  * the file system
  */
-export async function writeIdentity(data: string, identity: Identity): Promise<void> {
+export async function writeReplicaIdentity(data: string, identity: Identity): Promise<void> {
   const stored: StoredIdentity = { ...identity, machine: identifyMachine(data) };
   const path = join(data, IDENTITY_FILE);
   const isNew = !existsSync(path);
@@ -82,4 +82,4 @@ export async function writeIdentity(data: string, identity: Identity): Promise<v
 }
 
 /** Removes the identity, once another server has taken over from this folder for good, or the folder follows one. */
-export const forgetIdentity = (data: string): void => rmSync(join(data, IDENTITY_FILE), { force: true });
+export const forgetReplicaIdentity = (data: string): void => rmSync(join(data, IDENTITY_FILE), { force: true });

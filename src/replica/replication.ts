@@ -9,13 +9,13 @@
  */
 import { Fenced, unavailable } from "../base/errors.ts";
 import type { Metrics } from "../base/metrics.ts";
-import { atMost, pause } from "../base/pause.ts";
+import { awaitAtMost, pause } from "../base/pause.ts";
 import { formatS3Location, openS3, S3Error, type S3Location } from "../net/s3.ts";
 import type { Core } from "../store/core.ts";
 import { leaveCheckpoints } from "../store/wal.ts";
-import { type HeldLease, LeaseTaken, type Loss, probeConditions, takeLease } from "./lease.ts";
+import { type HeldLease, LeaseTaken, type Loss, probeConditionalWrites, takeReplicaLease } from "./lease.ts";
 import { createLitestream } from "./litestream.ts";
-import { type Identity, type KnownIdentity, readIdentity, writeIdentity } from "./replica-identity.ts";
+import { type Identity, type KnownIdentity, readReplicaIdentity, writeReplicaIdentity } from "./replica-identity.ts";
 
 /** How long an acknowledgement waits for the replica, ms. */
 const ACK_LIMIT_MS = 10_000;
@@ -89,14 +89,14 @@ export function createReplication(core: Core, location: S3Location) {
 
   /** @throws Fenced if another has it or the replica is refused; S3Error */
   async function take(signal: AbortSignal): Promise<void> {
-    await probeConditions(objects, runtime);
-    const identity = readIdentity(data, location);
+    await probeConditionalWrites(objects, runtime);
+    const identity = readReplicaIdentity(data, location);
     const parts = {
       ...{ objects, runtime, url, place: formatS3Location(location) },
-      keep: (identity: Identity) => writeIdentity(data, identity),
+      keep: (identity: Identity) => writeReplicaIdentity(data, identity),
     };
     try {
-      lease = await takeLease(parts, identity, signal);
+      lease = await takeReplicaLease(parts, identity, signal);
     } catch (error) {
       throw error instanceof LeaseTaken ? takenOver(error.message) : error;
     }
@@ -164,7 +164,7 @@ export function createReplication(core: Core, location: S3Location) {
     if (fenced) throw unavailable(fenced.message);
     if (options.get("replica.ack") === "local") return;
     try {
-      const done = await atMost(
+      const done = await awaitAtMost(
         runtime,
         ACK_LIMIT_MS,
         copied()
@@ -192,7 +192,7 @@ export function createReplication(core: Core, location: S3Location) {
   }
 
   async function firstEpoch(signal: AbortSignal): Promise<number> {
-    const known = readIdentity(data, location);
+    const known = readReplicaIdentity(data, location);
     if (known === undefined || options.get("replica.onLost") === "stop") await takeAtLast(false, signal);
     else
       await take(signal).catch((error) => {

@@ -43,7 +43,7 @@ export function toDocumentNumber(messageSeq: number): number {
 }
 
 /** True if a number is in the dense range. */
-export const isNear = (document: number): boolean => document < FAR;
+export const isNearDocument = (document: number): boolean => document < FAR;
 
 /** Shifts work up to 31 bits, which covers the first 67 million conversations. */
 const SMALL = 2 ** 31;
@@ -69,13 +69,13 @@ export const toMessageSeq = (document: number): number =>
   document < FAR ? threadOfDocument(document) * MESSAGES_PER_THREAD + nearOrdinal(document) : document - FAR;
 
 /** In SQL, threads.seq of a document. */
-export const threadSql = (document: string): string =>
+export const formatThreadSeqSql = (document: string): string =>
   `iif(${document} < ${FAR}, ${document} / ${BLOCK_NUMBERS} * ${BLOCK} + ${document} / ${BESIDE} % ${BLOCK},
     (${document} - ${FAR}) / ${MESSAGES_PER_THREAD})`;
 
 /** In SQL, messages.seq of a document. */
-export const messageSql = (document: string): string =>
-  `iif(${document} < ${FAR}, ${threadSql(document)} * ${MESSAGES_PER_THREAD}
+export const formatMessageSeqSql = (document: string): string =>
+  `iif(${document} < ${FAR}, ${formatThreadSeqSql(document)} * ${MESSAGES_PER_THREAD}
     + ${document} / ${ROW} % ${NEAR / BESIDE} * ${BESIDE} + ${document} % ${BESIDE}, ${document} - ${FAR})`;
 
 /** The conversations of documents. */
@@ -115,5 +115,5 @@ export function listDocumentRanges(first: number, last: number): NumberRange[] {
 }
 
 /** For a range read from its end down to this document: the first conversation that was read completely. */
-export const firstWhole = ({ inOrder }: NumberRange, document: number): number =>
+export const findFirstWholeThread = ({ inOrder }: NumberRange, document: number): number =>
   inOrder ? threadOfDocument(document) + 1 : (Math.floor(document / BLOCK_NUMBERS) + 1) * BLOCK;

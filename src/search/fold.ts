@@ -15,7 +15,7 @@
 import { domainToASCII, domainToUnicode } from "node:url";
 import type { EmailAddress } from "../message/address.ts";
 import { isAscii } from "../message/characters.ts";
-import { missingFrom } from "./missing.ts";
+import { findMissingPhrases } from "./missing.ts";
 
 /** The folded text that the index stores of a message, by field. Bcc is excluded. */
 export interface IndexDocument {
@@ -98,19 +98,19 @@ function foldRun(run: string): string {
 const cut = (token: string): string => token.slice(0, LONGEST_TOKEN).replace(/[\ud800-\udbff]$/, "");
 
 /** The tokens of a text, separated by single spaces; empty for none. Idempotent. */
-export function fold(text: string): string {
+export function foldText(text: string): string {
   return text.replace(NOT_ASCII, foldRun).toLowerCase().replace(NO_ASCII_TOKEN, " ").replace(TOO_LONG, cut).trim();
 }
 
 /** The tokens that begin within a text, wherever it is a part of another; the last may go on there. */
-export const tokensWithin = (text: string): string[] => fold(`x${text}`).split(" ").slice(1);
+export const tokensWithin = (text: string): string[] => foldText(`x${text}`).split(" ").slice(1);
 
 /** The token of a text that is nothing but a part of one, wherever it is. */
 export const partOfToken = (text: string): string | undefined =>
-  text.length > LONGEST_TOKEN || fold(`x${text}x`).includes(" ") ? undefined : fold(text);
+  text.length > LONGEST_TOKEN || foldText(`x${text}x`).includes(" ") ? undefined : foldText(text);
 
 /** True for a token that is one in any text: no other begins with it, but for marks. */
-export const isAlone = (token: string): boolean => fold(`${token}x`).includes(" ");
+export const isStandaloneToken = (token: string): boolean => foldText(`${token}x`).includes(" ");
 
 /** UTF-16 units folded without yielding: two milliseconds of Latin, ten of Chinese. */
 const PIECE = 32_768;
@@ -124,12 +124,12 @@ function isSeam(unit: number): boolean {
 }
 
 /** Folds as `fold` does, awaiting `turn` after each piece of a long text. */
-export async function foldInTurns(text: string, turn: () => Promise<void>, piece = PIECE): Promise<string> {
+export async function foldTextInTurns(text: string, turn: () => Promise<void>, piece = PIECE): Promise<string> {
   const folded: string[] = [];
   for (let from = 0; from < text.length; ) {
     let to = from + piece;
     while (to < text.length && !isSeam(text.charCodeAt(to))) to++;
-    const tokens = fold(text.slice(from, to));
+    const tokens = foldText(text.slice(from, to));
     if (tokens !== "") folded.push(tokens);
     if (to < text.length) await turn();
     from = to;
@@ -159,7 +159,7 @@ export function domainForms(domain: string): { ascii: string; unicode: string } 
 /**
  * A complete address (local part, `@`, a domain with a dot; in angle brackets or not) as one token, which distinguishes
  * ann@example.com from mary.ann@example.com.au. Undefined for any other text, including one with a replacement
- * character (readDomain): without that character it would be another person's address.
+ * character (readDisplayedDomain): without that character it would be another person's address.
  */
 export function foldAddress(text: string): string | undefined {
   if (text.length > LONGEST_ENTRY) return undefined;
@@ -179,8 +179,11 @@ export function foldAddresses(addresses: readonly EmailAddress[]): string {
     const email = full.slice(0, LONGEST_ENTRY);
     const at = email.lastIndexOf("@");
     const { ascii, unicode } = domainForms(email.slice(at + 1));
-    tokens.push(fold(name?.slice(0, LONGEST_ENTRY) ?? ""), fold(`${email.slice(0, Math.max(at, 0))} ${unicode}`));
-    if (ascii !== unicode) tokens.push(fold(ascii));
+    tokens.push(
+      foldText(name?.slice(0, LONGEST_ENTRY) ?? ""),
+      foldText(`${email.slice(0, Math.max(at, 0))} ${unicode}`),
+    );
+    if (ascii !== unicode) tokens.push(foldText(ascii));
     tokens.push(foldAddress(full) ?? BARRIER);
   }
   return tokens.filter((token) => token !== "").join(" ");
@@ -236,21 +239,24 @@ function foldRecipients({ to, cc }: Pick<Foldable, "to" | "cc">): string {
 /** Joins the folded text with the words that only the folded visible text of the HTML has. */
 function joinFoldedBody(text: string, seen: string): string {
   const own = firstTokens(text, MOST_BODY_TOKENS);
-  const all = [own, ...missingFrom(own, seen)].filter((run) => run !== "").join(` ${BARRIER} `);
+  const all = [own, ...findMissingPhrases(own, seen)].filter((run) => run !== "").join(` ${BARRIER} `);
   return withoutExcess(firstTokens(all, MOST_BODY_TOKENS));
 }
 
 /** The index document of a message. CPU-bound and pure, so it is made where the message is parsed. */
 export function foldDocument(message: Foldable): IndexDocument {
   return {
-    subject: fold(message.subject.slice(0, LONGEST_SUBJECT)),
-    body: joinFoldedBody(fold(message.text.slice(0, LONGEST_BODY)), fold(message.seen?.slice(0, LONGEST_BODY) ?? "")),
+    subject: foldText(message.subject.slice(0, LONGEST_SUBJECT)),
+    body: joinFoldedBody(
+      foldText(message.text.slice(0, LONGEST_BODY)),
+      foldText(message.seen?.slice(0, LONGEST_BODY) ?? ""),
+    ),
     sender: foldAddresses(message.from),
     recipients: foldRecipients(message),
     files: firstTokens(
       message.filenames
         .slice(0, MOST_ENTRIES)
-        .map((name) => fold(name.slice(0, LONGEST_ENTRY)))
+        .map((name) => foldText(name.slice(0, LONGEST_ENTRY)))
         .join(` ${BARRIER} `),
       MOST_LIST_TOKENS,
     ),
@@ -259,8 +265,8 @@ export function foldDocument(message: Foldable): IndexDocument {
 
 /** Makes the index document of a message with pauses: the longest text takes up to a quarter of a second. */
 export async function foldDocumentInTurns(message: Foldable, turn: () => Promise<void>): Promise<IndexDocument> {
-  const text = await foldInTurns(message.text.slice(0, LONGEST_BODY), turn);
-  const seen = await foldInTurns(message.seen?.slice(0, LONGEST_BODY) ?? "", turn);
+  const text = await foldTextInTurns(message.text.slice(0, LONGEST_BODY), turn);
+  const seen = await foldTextInTurns(message.seen?.slice(0, LONGEST_BODY) ?? "", turn);
   return { ...foldDocument({ ...message, text: "", seen: "" }), body: joinFoldedBody(text, seen) };
 }
 

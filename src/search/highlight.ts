@@ -7,7 +7,7 @@
  */
 import { type Static, stringEnum, t } from "../base/json-schema.ts";
 import type { EmailAddress } from "../message/address.ts";
-import { shownText } from "../message/characters.ts";
+import { toVisibleText } from "../message/characters.ts";
 import {
   domainForms,
   foldAddress,
@@ -21,12 +21,12 @@ import {
 import {
   findOccurrence,
   isRunAt,
+  prepareSearchableText,
   prepareSought,
   type Readable,
-  readable,
   type Sought,
+  toCharacterBoundary,
   type Work,
-  wholeCharacters,
 } from "./occurrences.ts";
 import { isOfPeople, type Query, type TextField } from "./query.ts";
 
@@ -158,7 +158,7 @@ function findValueFragments(
   work: Work,
 ): Fragment[] {
   return gather(values, wanted, work, (value, left) => {
-    const read = readable(value);
+    const read = prepareSearchableText(value);
     return firstDefined(left, (one) => fragmentIn(field, read, one, wanted, work, true));
   });
 }
@@ -197,7 +197,7 @@ function firstDefined<T, R>(items: readonly T[], give: (item: T) => R | undefine
  */
 function textFragments(text: string, wanted: readonly Wanted[], seen: ReadonlySet<Wanted>, work: Work): Fragment[] {
   if (wanted.length === 0) return [];
-  const read = readable(text);
+  const read = prepareSearchableText(text);
   return gather(wanted, wanted, work, (one, left) =>
     left.includes(one) ? fragmentIn("text", read, one, wanted, work, !seen.has(one)) : undefined,
   );
@@ -249,13 +249,14 @@ function windowAround(text: string, tokens: readonly TokenPosition[], start: num
   const first = start <= LEAD ? 0 : (tokens.find((token) => token.start >= start - LEAD)?.start ?? start);
   if (text.length - first <= LONGEST_CUT) return { start: first, end: text.length };
   const last = tokens.findLast(({ end }) => end > start && end <= first + LONGEST_CUT);
-  return { start: first, end: last?.end ?? wholeCharacters(text, first + LONGEST_CUT) };
+  return { start: first, end: last?.end ?? toCharacterBoundary(text, first + LONGEST_CUT) };
 }
 
-/** Invisible characters that separate tokens; shownText removes the other invisible ones. */
+/** Invisible characters that separate tokens; toVisibleText removes the other invisible ones. */
 const UNSEEN_BREAK = /[\p{Cc}\ufff9-\ufffb\p{Noncharacter_Code_Point}]/gu;
 
-const onOneLine = (text: string): string => shownText(text.replace(UNSEEN_BREAK, " ")).replace(/[\s\u2800]+/gu, " ");
+const onOneLine = (text: string): string =>
+  toVisibleText(text.replace(UNSEEN_BREAK, " ")).replace(/[\s\u2800]+/gu, " ");
 
 /** The piece of a text on one line, with the ranges moved to match. */
 function cutHighlightSnippet(text: string, { start, end }: { start: number; end: number }, found: readonly Range[]) {
@@ -339,7 +340,7 @@ function prepareAddressEntry({ email: full, name = "" }: EmailAddress): Entry {
     email,
     formatNamedAddress: formatNamedAddress(email),
     address: foldAddress(full),
-    forms: listAddressForms(email).map((form) => readable(formatNamedAddress(form))),
+    forms: listAddressForms(email).map((form) => prepareSearchableText(formatNamedAddress(form))),
     folded() {
       folded ??= ` ${foldAddresses([{ email, name }])} `;
       return folded;
@@ -372,8 +373,8 @@ function wholeEntry(entry: string, part: string) {
   if (entry.length <= LONGEST_SNIPPET) {
     return cutHighlightSnippet(entry, { start: 0, end: entry.length }, [[start, start + part.length]]);
   }
-  const first = wholeCharacters(entry, Math.max(0, Math.min(start - LEAD, entry.length - LONGEST_CUT)));
-  const end = wholeCharacters(entry, Math.min(entry.length, first + LONGEST_CUT));
+  const first = toCharacterBoundary(entry, Math.max(0, Math.min(start - LEAD, entry.length - LONGEST_CUT)));
+  const end = toCharacterBoundary(entry, Math.min(entry.length, first + LONGEST_CUT));
   return cutHighlightSnippet(entry, { start: first, end }, [[start, Math.min(start + part.length, end)]]);
 }
 

@@ -41,7 +41,9 @@ type Test = (candidate: Candidate, positionsIn: (column: Column) => TokenPositio
  * Makes the function that evaluates the message-level conditions of queries: for each, in order, whether a message
  * satisfies all of them.
  */
-export function createMatcher(queries: readonly (readonly MessageCondition[])[]): (candidate: Candidate) => boolean[] {
+export function createQueryMatcher(
+  queries: readonly (readonly MessageCondition[])[],
+): (candidate: Candidate) => boolean[] {
   const wanted = createTokens();
   const tests = queries.map((conditions) =>
     conditions

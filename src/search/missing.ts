@@ -13,7 +13,7 @@ export const LONGEST_PHRASE = 16;
  * The runs of `seen` that together have every phrase of up to LONGEST_PHRASE tokens that `text` lacks; both are folded.
  * Linear time: windows of that many tokens are looked up by hash, and compared.
  */
-export function missingFrom(text: string, seen: string): string[] {
+export function findMissingPhrases(text: string, seen: string): string[] {
   if (seen === "" || seen === text) return [];
   const tokens = seen.split(" ");
   const ids = new Map<string, number>();

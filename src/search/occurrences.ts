@@ -4,7 +4,7 @@
  * spelt in other ways.
  */
 import { isAscii } from "../message/characters.ts";
-import { fold, foldWithOffsets, isAsciiLetterOrDigit, LONGEST_TOKEN, type TokenPosition } from "./fold.ts";
+import { foldText, foldWithOffsets, isAsciiLetterOrDigit, LONGEST_TOKEN, type TokenPosition } from "./fold.ts";
 
 /** A word or a phrase. */
 export interface Sought {
@@ -29,7 +29,7 @@ export interface Readable {
   lower: string;
 }
 
-export const readable = (text: string): Readable => ({ text, lower: lowered(text) });
+export const prepareSearchableText = (text: string): Readable => ({ text, lower: lowered(text) });
 
 /** A position with the tokens around it; `at` is the index of the first match. */
 interface Occurrence {
@@ -49,11 +49,11 @@ const FARTHEST = 2_000;
 const MOST_POSITIONS = 60;
 
 export function prepareSought(text: string): Sought {
-  const tokens = fold(text).split(" ");
+  const tokens = foldText(text).split(" ");
   const anchor = tokens.reduce((longest, token) => (token.length > longest.length ? token : longest), "");
   const typed = lowered(text)
     .split(/\s+/)
-    .filter((word) => word !== "" && word !== anchor && fold(word).split(" ").includes(anchor));
+    .filter((word) => word !== "" && word !== anchor && foldText(word).split(" ").includes(anchor));
   return { tokens, anchor, spellings: [...typed, anchor] };
 }
 
@@ -108,7 +108,7 @@ function occurrenceInWords(sought: Sought, text: string, work: Work): Occurrence
       // With context, since a token may cross the boundary.
       const piece = word.slice(Math.max(0, at - LONGEST_TOKEN), at + PIECE + LONGEST_TOKEN);
       work.left -= piece.length;
-      if (!fold(piece).includes(sought.anchor)) continue;
+      if (!foldText(piece).includes(sought.anchor)) continue;
       const anchor = foldWithOffsets(piece).find(({ token }) => token === sought.anchor);
       const found = anchor && occurrenceAt(sought, text, index + Math.max(0, at - LONGEST_TOKEN) + anchor.start, work);
       if (found) return found;
@@ -154,8 +154,8 @@ function indexOfRun(tokens: readonly TokenPosition[], run: readonly string[], po
 function tokensAround(text: string, position: number, reach: number, work: Work): TokenPosition[] {
   const [first, last] =
     text.length <= SHORT ? [0, text.length] : [position - Math.max(BEFORE, reach - BEHIND), position + reach];
-  const from = wholeCharacters(text, breakBefore(text, Math.max(0, first)));
-  const to = wholeCharacters(text, breakBehind(text, Math.min(text.length, last)));
+  const from = toCharacterBoundary(text, breakBefore(text, Math.max(0, first)));
+  const to = toCharacterBoundary(text, breakBehind(text, Math.min(text.length, last)));
   work.left -= to - from;
   const tokens = foldWithOffsets(text.slice(from, to), from);
   // The last token may be cut, and then does not count; of a long one the beginning counts, and is present.
@@ -165,7 +165,7 @@ function tokensAround(text: string, position: number, reach: number, work: Work)
 }
 
 /** The position itself, or the one before it if it lies within a surrogate pair. */
-export const wholeCharacters = (text: string, at: number): number =>
+export const toCharacterBoundary = (text: string, at: number): number =>
   /[\ud800-\udbff]/.test(text[at - 1] ?? "") && /[\udc00-\udfff]/.test(text[at] ?? "") ? at - 1 : at;
 
 /** The nearest position at or before `at` that follows a separator, unless it is far. */

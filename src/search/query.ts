@@ -25,7 +25,7 @@
  */
 import { AppError } from "../base/errors.ts";
 import { parseTime } from "../base/time.ts";
-import { asCc, fold, foldAddress, foldWithOffsets } from "./fold.ts";
+import { asCc, foldAddress, foldText, foldWithOffsets } from "./fold.ts";
 import { LONGEST_PHRASE } from "./missing.ts";
 import { type ListFolder, listOperatorValues, OPERATOR_NAMES, OPERATORS, type Operator } from "./operators.ts";
 
@@ -74,7 +74,7 @@ export interface ParsedQuery extends Query {
 }
 
 /** True if the query asks for words, so that one match can be better than another. */
-export const wantsWords = ({ message }: Query): boolean =>
+export const hasSearchWords = ({ message }: Query): boolean =>
   message.some((condition) => condition.kind === "text" && !condition.negated);
 
 const TERM = new RegExp(
@@ -121,12 +121,12 @@ const ofPeople: readonly TextField[] = ["sender", "recipients", "cc"];
 export const isOfPeople = (field: TextField): boolean => ofPeople.includes(field);
 
 /** A folded token as the index has it in a field. */
-export const tokenIn = (field: TextField, token: string): string => (field === "cc" ? asCc(token) : token);
+export const toFieldToken = (field: TextField, token: string): string => (field === "cc" ? asCc(token) : token);
 
 /** The tokens of a condition as the index has them. */
 export function listConditionTokens({ field, text }: TextCondition): string[] {
   const address = isOfPeople(field) ? foldAddress(text) : undefined;
-  return (address ?? fold(text)).split(" ").map((token) => tokenIn(field, token));
+  return (address ?? foldText(text)).split(" ").map((token) => toFieldToken(field, token));
 }
 
 /** The phrases, as tokens, that a message with the text of a condition has, each within one field. */
@@ -216,7 +216,7 @@ export function parseQuery(q: string, now: number): ParsedQuery {
   }
 
   function addText(field: TextField, text: string, negated: boolean, exact: boolean): boolean {
-    const searchable = fold(text) !== "";
+    const searchable = foldText(text) !== "";
     if (searchable) message.push({ kind: "text", field, text, negated, ...(exact && { exact }) });
     return searchable;
   }
@@ -288,7 +288,7 @@ function distinct<T extends MessageCondition | ThreadCondition>(conditions: read
   const asked = new Map<string, T>();
   for (const condition of conditions) {
     const key = JSON.stringify(condition, (name, value) =>
-      name === "text" ? [fold(value), foldAddress(value)] : value,
+      name === "text" ? [foldText(value), foldAddress(value)] : value,
     );
     if (!asked.has(key)) asked.set(key, condition);
   }
@@ -318,7 +318,7 @@ export interface Replacement {
 }
 
 /** The query with pieces replaced; the rest stays as typed. */
-export function replaced(q: string, replacements: readonly Replacement[]): string {
+export function replaceInQuery(q: string, replacements: readonly Replacement[]): string {
   let result = "";
   let at = 0;
   for (const { start, end, text } of replacements.toSorted((a, b) => a.start - b.start)) {
@@ -362,9 +362,9 @@ function findNearestWord<T extends string>(
   isPreferred: (word: T) => boolean = () => false,
 ): T | undefined {
   const typed = word.toLowerCase();
-  const most = Math.max(1, slipsAllowed(typed.length));
+  const most = Math.max(1, countAllowedTypos(typed.length));
   const near = words
-    .map((known) => ({ known, slips: slipsBetween(typed, known, most) }))
+    .map((known) => ({ known, slips: boundedEditDistance(typed, known, most) }))
     .filter(({ slips }) => slips <= most)
     .sort((a, b) => a.slips - b.slips || Number(isPreferred(b.known)) - Number(isPreferred(a.known)));
   return near[0]?.known;
@@ -375,7 +375,7 @@ function findNearestWord<T extends string>(
  */
 export function withOperatorsCorrected(q: string): string | undefined {
   const replacements = parseTerms(q).flatMap((term) => operatorCorrections(q, term));
-  return replacements.length === 0 ? undefined : replaced(q, replacements);
+  return replacements.length === 0 ? undefined : replaceInQuery(q, replacements);
 }
 
 function operatorCorrections(q: string, { start, value, operator, quoted }: Term): Replacement[] {
@@ -403,13 +403,13 @@ function valueCorrections(operator: Operator, value: string, start: number): Rep
 /* Similar words: with letters left out, inserted, exchanged or swapped. */
 
 /** The number of such slips that a word of that length may have. */
-export const slipsAllowed = (length: number): number => (length < 3 ? 0 : length < 7 ? 1 : 2);
+export const countAllowedTypos = (length: number): number => (length < 3 ? 0 : length < 7 ? 1 : 2);
 
 /**
  * Damerau-Levenshtein distance (optimal string alignment: a swapped pair is not edited again), at most `most` + 1. In
  * code points.
  */
-export function slipsBetween(one: string, other: string, most: number): number {
+export function boundedEditDistance(one: string, other: string, most: number): number {
   const [a, b] = [[...one], [...other]];
   if (Math.abs(a.length - b.length) > most) return most + 1;
   let before: number[] = [];
@@ -433,7 +433,7 @@ export function slipsBetween(one: string, other: string, most: number): number {
 const LETTERS = [..."abcdefghijklmnopqrstuvwxyz"];
 
 /** Every word in Latin letters one slip away from a folded one; none for a word with other letters. */
-export function oneSlipFrom(word: string): string[] {
+export function listWordsOneTypoAway(word: string): string[] {
   if (!/^[a-z]+$/.test(word)) return [];
   const words = new Set<string>();
   for (let at = 0; at <= word.length; at++) {

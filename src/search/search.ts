@@ -8,10 +8,15 @@ import type { Metrics, Sample } from "../base/metrics.ts";
 import type { Core } from "../store/core.ts";
 import type { SearchEngine } from "./engine.ts";
 import { createFts5Engine } from "./fts5/fts5.ts";
-import { countBacklog } from "./fts5/upkeep.ts";
-import { createFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";
-import { beginFeed, countPending, noteChange, readFeed } from "./meilisearch/feed-rows.ts";
-import { type Connection, chooseConnection } from "./meilisearch/meilisearch-client.ts";
+import { countIndexBacklog } from "./fts5/upkeep.ts";
+import { createMeilisearchFeed, type Fed, type FeedState } from "./meilisearch/feed.ts";
+import {
+  beginMeilisearchFeed,
+  countMessagesToIndex,
+  noteSearchChange,
+  readMeilisearchFeed,
+} from "./meilisearch/feed-rows.ts";
+import { type Connection, chooseMeilisearchConnection } from "./meilisearch/meilisearch-client.ts";
 import { createMeilisearchEngine } from "./meilisearch/meilisearch-engine.ts";
 import { SETTINGS_VERSION } from "./meilisearch/message-documents.ts";
 
@@ -55,7 +60,7 @@ function describeFeedTrouble({ phase, behind, refused }: FeedState): string | un
 export function createSearch({ store, options, runtime, log, wake }: Core) {
   const fts5 = createFts5Engine(store);
   const meilisearch = createMeilisearchEngine(store.db, runtime, fts5.messagesMatching);
-  let feed: ReturnType<typeof createFeed> | undefined;
+  let feed: ReturnType<typeof createMeilisearchFeed> | undefined;
   let failedAt = Number.NEGATIVE_INFINITY;
   /** A clock that was set back also ends the pause. */
   const rests = (): boolean => Math.abs(runtime.now() - failedAt) < REST_MS;
@@ -83,24 +88,24 @@ export function createSearch({ store, options, runtime, log, wake }: Core) {
     ...fts5,
 
     add(tx, messageSeq, scope, document) {
-      noteChange(tx, messageSeq);
+      noteSearchChange(tx, messageSeq);
       fts5.add(tx, messageSeq, scope, document);
     },
     addLater(tx, messageSeq) {
-      noteChange(tx, messageSeq);
+      noteSearchChange(tx, messageSeq);
       fts5.addLater(tx, messageSeq);
       wake("search-backlog");
     },
     replace(tx, messageSeq, scope, document) {
-      noteChange(tx, messageSeq);
+      noteSearchChange(tx, messageSeq);
       fts5.replace(tx, messageSeq, scope, document);
     },
     refill(tx) {
-      if (readFeed(tx)?.active) beginFeed(tx, SETTINGS_VERSION, runtime);
+      if (readMeilisearchFeed(tx)?.active) beginMeilisearchFeed(tx, SETTINGS_VERSION, runtime);
     },
     pending() {
-      const row = readFeed(store.db);
-      return row?.active ? countPending(store.db, row) : undefined;
+      const row = readMeilisearchFeed(store.db);
+      return row?.active ? countMessagesToIndex(store.db, row) : undefined;
     },
 
     async match(query, scope) {
@@ -117,7 +122,13 @@ export function createSearch({ store, options, runtime, log, wake }: Core) {
 
     /** Begins to feed and query Meilisearch if the settings enable it. `child`: the server that the appliance runs. */
     start(child?: Connection): void {
-      feed = createFeed({ store, options, connection: chooseConnection(options, child), runtime, log });
+      feed = createMeilisearchFeed({
+        store,
+        options,
+        connection: chooseMeilisearchConnection(options, child),
+        runtime,
+        log,
+      });
       feed.start();
     },
     /** Checks for changes by other processes. */
@@ -127,7 +138,7 @@ export function createSearch({ store, options, runtime, log, wake }: Core) {
       const isResting = state.phase === "current" && rests();
       const fallback = isResting ? "meilisearch did not answer in time" : describeFeedTrouble(state);
       const engine = state.phase === "current" && fallback === undefined ? "meilisearch" : "fts5";
-      const backlog = countBacklog(store.db);
+      const backlog = countIndexBacklog(store.db);
       const lacking = backlog === 0 ? undefined : `the index is taking in mail: ${messages(backlog)} to go`;
       const reason = [fallback, lacking].filter((one) => one !== undefined).join("; ");
       return { engine, ...(reason !== "" && { reason }), feed: state, backlog, fallbacks };

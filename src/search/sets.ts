@@ -13,24 +13,24 @@ export function createSeqSet(list: readonly number[], toSeq: (one: number) => nu
   let bits = new Uint32Array(64);
   for (const one of list) {
     const seq = toSeq(one);
-    if (seq >>> 5 >= bits.length) bits = withRoomFor(bits, seq);
+    if (seq >>> 5 >= bits.length) bits = growSeqSet(bits, seq);
     bits[seq >>> 5] = (bits[seq >>> 5] ?? 0) | (1 << (seq & 31));
   }
   return bits;
 }
 
 /** Returns the set with room for `seq`, and some more, since others usually follow. */
-export function withRoomFor(set: SeqSet, seq: number): SeqSet {
+export function growSeqSet(set: SeqSet, seq: number): SeqSet {
   if (seq >>> 5 < set.length) return set;
   const longer = new Uint32Array(2 * (seq >>> 5) + 1);
   longer.set(set);
   return longer;
 }
 
-export const has = (set: SeqSet, seq: number): boolean => ((set[seq >>> 5] ?? 0) & (1 << (seq & 31))) !== 0;
+export const isInSeqSet = (set: SeqSet, seq: number): boolean => ((set[seq >>> 5] ?? 0) & (1 << (seq & 31))) !== 0;
 
 /** The members, ascending. */
-export function seqsIn(set: SeqSet): number[] {
+export function listSeqsInSet(set: SeqSet): number[] {
   const seqs: number[] = [];
   for (let word = 0; word < set.length; word++) {
     // Removes the lowest bit until none is left.
@@ -47,7 +47,7 @@ function onesIn(word: number): number {
   return Math.imul((nibbles + (nibbles >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24;
 }
 
-export function countIn(set: SeqSet): number {
+export function countSeqsInSet(set: SeqSet): number {
   let count = 0;
   for (let word = 0; word < set.length; word++) count += onesIn(set[word] ?? 0);
   return count;
@@ -72,7 +72,7 @@ export function intersectSets(sets: readonly SeqSet[]): SeqSet | undefined {
 }
 
 /** The members that are in none of the others. */
-export function without(set: SeqSet, others: readonly SeqSet[]): SeqSet {
+export function subtractSeqSets(set: SeqSet, others: readonly SeqSet[]): SeqSet {
   const left = others.length === 0 ? set : set.slice();
   for (const other of others) {
     const length = Math.min(left.length, other.length);

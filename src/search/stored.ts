@@ -106,13 +106,13 @@ function withFiles(db: Db, rows: readonly Row[]): StoredMessage[] {
 }
 
 /** The next `limit` messages after the one numbered `after`, ascending. */
-export const readStoredAfter = (db: Db, after: number, limit: number): StoredMessage[] =>
+export const readStoredMessagesAfter = (db: Db, after: number, limit: number): StoredMessage[] =>
   withFiles(db, statements(db).after.all({ after, limit }));
 
 /** The last `limit` messages before the one numbered `before`, descending. */
-export const readStoredBefore = (db: Db, before: number, limit: number): StoredMessage[] =>
+export const readStoredMessagesBefore = (db: Db, before: number, limit: number): StoredMessage[] =>
   withFiles(db, statements(db).before.all({ before, limit }));
 
 /** The stored ones of these messages, unordered. */
-export const readStored = (db: Db, seqs: readonly number[]): StoredMessage[] =>
+export const readStoredMessages = (db: Db, seqs: readonly number[]): StoredMessage[] =>
   withFiles(db, statements(db).numbered.all({ seqs: JSON.stringify(seqs) }));

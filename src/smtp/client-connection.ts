@@ -378,7 +378,8 @@ function setupFailure(target: Target, nodemailer: NodemailerConnection, error: S
   if (isTls) {
     return tlsFailure(target, code ? response : describeSmtpError(error));
   }
-  if (!isRefusal(code)) return new DeliveryFailure(resultWithoutReply(target, "4.4.2", describeSmtpError(error)));
+  if (!isSmtpRefusalCode(code))
+    return new DeliveryFailure(resultWithoutReply(target, "4.4.2", describeSmtpError(error)));
   const command = error.command === "CONN" ? "connect" : "ehlo";
   return new DeliveryFailure(toDeliveryResult({ command, code, text: response, remote: target.host }));
 }
@@ -390,7 +391,8 @@ export function resultWithoutReply({ host, address }: Target, status: string, re
 }
 
 /** Tells whether a reply code refuses. */
-export const isRefusal = (code: number | undefined): code is number => code !== undefined && code >= 400 && code < 600;
+export const isSmtpRefusalCode = (code: number | undefined): code is number =>
+  code !== undefined && code >= 400 && code < 600;
 
 const REASONS: Record<string, string> = {
   ECONNREFUSED: "connection refused",

@@ -8,7 +8,7 @@ import type { SMTPConnectionEnvelope, SMTPConnectionSendInfo, SMTPEnvelope } fro
 import {
   type ClientContext,
   describeSmtpError,
-  isRefusal,
+  isSmtpRefusalCode,
   openSmtpConnection,
   resultWithoutReply,
   type SmtpConnection,
@@ -16,7 +16,7 @@ import {
   type Target,
 } from "./client-connection.ts";
 import { DeliveryFailure, type DeliveryResult, toDeliveryResult } from "./delivery-result.ts";
-import { mailParameters, rcptParameters, type TransactionDsn } from "./dsn.ts";
+import { formatMailDsnParameters, formatRcptDsnParameters, type TransactionDsn } from "./dsn.ts";
 
 export interface Transaction {
   /** Reverse-path without angle brackets; "" for the null reverse-path. */
@@ -73,7 +73,7 @@ interface Offers {
 type NotedReplies = Pick<SMTPConnectionEnvelope, "accepted" | "rejectedErrors"> & { mailError: SmtpError };
 
 /** Opens a session. @throws DeliveryFailure; its result has a `code` when the remote replied and refused */
-export async function openSession(target: Target, context: ClientContext): Promise<SmtpSession> {
+export async function openSmtpSession(target: Target, context: ClientContext): Promise<SmtpSession> {
   const connection = await openSmtpConnection(target, context);
   /** The remote may still hold a transaction, which RSET ends. */
   let unfinished = false;
@@ -113,7 +113,7 @@ export async function openSession(target: Target, context: ClientContext): Promi
         const error = thrown as SmtpError;
         const { responseCode: code, response = "" } = error;
         throw new DeliveryFailure(
-          isRefusal(code)
+          isSmtpRefusalCode(code)
             ? toDeliveryResult({ command: "auth", code, text: response, remote: target.host })
             : resultWithoutReply(target, "4.4.2", describeSmtpError(error)),
         );
@@ -131,8 +131,8 @@ export async function openSession(target: Target, context: ClientContext): Promi
       }
       const given = connection.offered.has("DSN") ? dsn : undefined;
       connection.nodemailer.parameters = given && {
-        mail: mailParameters(given),
-        rcpt: new Map([...given.recipients].map(([recipient, dsn]) => [recipient, rcptParameters(dsn)])),
+        mail: formatMailDsnParameters(given),
+        rcpt: new Map([...given.recipients].map(([recipient, dsn]) => [recipient, formatRcptDsnParameters(dsn)])),
       };
       let left = recipients.filter((recipient) => !results.has(recipient));
       let unstarted = false;
@@ -245,7 +245,8 @@ function resultOfFailure(target: Target, error: SmtpError, accepted: number): De
 
 function resultOfReply(target: Target, command: "mail" | "rcpt" | "data", error: SmtpError): DeliveryResult {
   const { responseCode: code, response } = error;
-  if (!isRefusal(code) || response === undefined) return resultWithoutReply(target, "4.5.0", describeSmtpError(error));
+  if (!isSmtpRefusalCode(code) || response === undefined)
+    return resultWithoutReply(target, "4.5.0", describeSmtpError(error));
   return toDeliveryResult({ command, code, text: response, remote: target.host });
 }
 

@@ -6,7 +6,7 @@
  * gives the reason. Only a refusal can be hard. A reply has no characters that its reader does not see.
  */
 
-import { shownLine } from "../message/characters.ts";
+import { toVisibleLine } from "../message/characters.ts";
 
 export interface DeliveryResult {
   kind: "accepted" | "deferred" | "refused";
@@ -68,7 +68,7 @@ export function toDeliveryResult({ command, code, status, text, remote }: Reply)
     reply: oneLine(
       [code, code === undefined ? undefined : enhanced, words].filter((part) => part !== undefined).join(" "),
     ),
-    hard: kind === "refused" && isHard({ command, code, status: enhanced }),
+    hard: kind === "refused" && isHardFailure({ command, code, status: enhanced }),
     code,
     status: inClass(kind, enhanced),
     remote,
@@ -97,7 +97,11 @@ const inClass = (kind: DeliveryResult["kind"], status: string | undefined): stri
  * the two about the sender, and 5.2.1; a bare 5yz to RCPT, except for 552, a full mailbox (RFC 5321 §4.2.3). A status
  * of another class than the code does not count. Without a `command`, as in a report, only the status counts.
  */
-export function isHard({ command, code, status }: Pick<Reply, "code" | "status"> & { command?: Stage }): boolean {
+export function isHardFailure({
+  command,
+  code,
+  status,
+}: Pick<Reply, "code" | "status"> & { command?: Stage }): boolean {
   // Replies to the connection, to EHLO and to MAIL are about us.
   if (command !== undefined && command !== "rcpt" && command !== "data" && command !== "dns") return false;
   if (status !== undefined) return status === "5.2.1" || /^5\.1\.(?![78]$)\d+$/.test(status);
@@ -115,6 +119,6 @@ function statusIn(lines: readonly string[]): string | undefined {
 }
 
 function oneLine(text: string): string {
-  const line = shownLine(text.replace(/[\s\p{Cc}]+/gu, " "));
+  const line = toVisibleLine(text.replace(/[\s\p{Cc}]+/gu, " "));
   return line.length <= LONGEST_REPLY ? line : `${line.slice(0, LONGEST_REPLY - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }

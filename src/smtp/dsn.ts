@@ -72,7 +72,7 @@ export function readRecipientDsn(parameters: Parameters): RecipientDsn {
 }
 
 /** Tells whether a recipient's outcome of this kind is told. Without NOTIFY, only failure is. */
-export const isWanted = ({ notify }: { notify?: string | null }, kind: "SUCCESS" | "FAILURE"): boolean =>
+export const isDsnWanted = ({ notify }: { notify?: string | null }, kind: "SUCCESS" | "FAILURE"): boolean =>
   (notify ?? "FAILURE").split(",").includes(kind);
 
 /** Decodes xtext, as Latin-1. */
@@ -80,14 +80,14 @@ export const decodeXtext = (text: string): string =>
   text.replace(/\+([0-9A-F]{2})/g, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
 
 /** Writes the parameters of MAIL, each after a space. */
-export const mailParameters = ({ ret, envid }: MessageDsn): string =>
+export const formatMailDsnParameters = ({ ret, envid }: MessageDsn): string =>
   written([
     ["RET", ret],
     ["ENVID", envid],
   ]);
 
 /** Writes the parameters of RCPT, each after a space. */
-export const rcptParameters = ({ notify, orcpt }: RecipientDsn): string =>
+export const formatRcptDsnParameters = ({ notify, orcpt }: RecipientDsn): string =>
   written([
     ["NOTIFY", notify],
     ["ORCPT", orcpt],

@@ -11,7 +11,7 @@ import type { SMTPServer } from "smtp-server";
 import { SMTPConnection } from "smtp-server/lib/smtp-connection.js";
 import { SMTPStream } from "smtp-server/lib/smtp-stream.js";
 import type { Runtime } from "../base/runtime.ts";
-import { canonicalAddress, isOneOfUs, networkOfAddress, sourceOfAddress } from "../net/ip.ts";
+import { canonicalIpAddress, ipAddressNetwork, ipAddressSource, isOwnOrTrustedAddress } from "../net/ip.ts";
 import { type NoteRefusal, Refusal, type RefusalName } from "./refusal.ts";
 import type { SmtpCommands, SmtpRole } from "./role.ts";
 
@@ -70,7 +70,7 @@ export const LIMITS: Limits = {
 };
 
 /** Returns the limits of a listener that may have so many connections. */
-export const limitsFor = (connections: number): Partial<Limits> => ({
+export const smtpListenerLimits = (connections: number): Partial<Limits> => ({
   connections: Math.min(connections, LIMITS.connections),
   connectionsPerSource: Math.min(Math.ceil(connections / 4), LIMITS.connectionsPerSource),
   connectionsPerNetwork: Math.min(Math.ceil(connections / 2), LIMITS.connectionsPerNetwork),
@@ -108,7 +108,7 @@ export interface Origin {
 export interface Newcomer {
   origin: Origin;
   isTrusted: boolean;
-  /** See isOneOfUs. */
+  /** See isOwnOrTrustedAddress. */
   isOurs: boolean;
   /** Known to the role, or ours. */
   isWelcome: boolean;
@@ -121,12 +121,12 @@ export interface Waiting {
   dismiss(): void;
 }
 
-export function newcomer(ip: string | undefined, role: Pick<SmtpRole, "isTrusted" | "isKnown">): Newcomer {
-  const address = canonicalAddress(ip ?? "");
+export function describeSmtpPeer(ip: string | undefined, role: Pick<SmtpRole, "isTrusted" | "isKnown">): Newcomer {
+  const address = canonicalIpAddress(ip ?? "");
   const isTrusted = role.isTrusted(ip ?? "");
-  const isOurs = isOneOfUs(address, isTrusted);
+  const isOurs = isOwnOrTrustedAddress(address, isTrusted);
   return {
-    origin: { source: sourceOfAddress(address), network: networkOfAddress(address) },
+    origin: { source: ipAddressSource(address), network: ipAddressNetwork(address) },
     isTrusted,
     isOurs,
     isWelcome: isOurs || role.isKnown?.(ip ?? "") === true,
@@ -259,7 +259,7 @@ export class Connection extends SMTPConnection implements Waiting {
   constructor(server: SMTPServer, socket: Socket, parts: ConnectionParts) {
     super(server, socket, { id: Buffer.from(parts.runtime.randomBytes(9)).toString("base64url") });
     this.#parts = parts;
-    this.peer = newcomer(this.remoteAddress, parts.role);
+    this.peer = describeSmtpPeer(this.remoteAddress, parts.role);
     this.#mayInterrupt = parts.role.requiresAuth || this.peer.isTrusted;
   }
 

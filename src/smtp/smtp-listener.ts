@@ -16,10 +16,10 @@ import type { Credentials, Envelope, SmtpRole } from "./role.ts";
 import {
   Connection,
   type ConnectionParts,
+  describeSmtpPeer,
   LIMITS,
   type Limits,
   type Newcomer,
-  newcomer,
   type Origin,
   SMTPServer,
   type SMTPServerAddress,
@@ -91,7 +91,7 @@ export function createSmtpListener(
     override _acceptSocket(socket: Socket, handshake: boolean): (() => void) | false {
       if (!handshake) return super._acceptSocket(socket, handshake);
       const { remoteAddress: ip = "" } = socket;
-      const peer = newcomer(ip, role);
+      const peer = describeSmtpPeer(ip, role);
       if (this.isCrowded(peer)) {
         note("tooManyConnections", { ip });
         socket.on("error", () => {});

@@ -10,7 +10,7 @@ import { createHash } from "node:crypto";
 import { mkdirSync, rmSync } from "node:fs";
 import { type FileHandle, open, readFile, rm, unlink } from "node:fs/promises";
 import { join } from "node:path";
-import { collectSoon, createRoom, LARGE_BYTES } from "../base/memory.ts";
+import { collectGarbageSoon, createMemoryRoom, LARGE_BYTES } from "../base/memory.ts";
 import { Refusal } from "./refusal.ts";
 
 /** RFC 5321 §6.3: at least 100, so that long honest paths work. */
@@ -57,7 +57,7 @@ const MOST_IN_MEMORY = 32 * 1024 * 1024;
  * Opens the spool of this process, and empties it. `room`: for messages that are read back into memory. @throws errors
  * of the file system
  */
-export function openSpool(folder: string, room = createRoom()) {
+export function openSpool(folder: string, room = createMemoryRoom()) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   let count = 0;
@@ -98,7 +98,7 @@ export function openSpool(folder: string, room = createRoom()) {
       if (!opened) return;
       await opened.close();
       await unlink(path);
-      if (size > LARGE_BYTES) collectSoon();
+      if (size > LARGE_BYTES) collectGarbageSoon();
     };
 
     function grow(needed: number): void {
@@ -159,7 +159,7 @@ export function openSpool(folder: string, room = createRoom()) {
     const source = file ? path : buffer;
     const read = async (): Promise<Uint8Array> => {
       leaveRoom = await room.enter(size);
-      return readSource(source);
+      return readMessageSource(source);
     };
     return { source, size, hops: hops.count(), tooLarge: size > maxBytes, read, disposed: disposed.promise, dispose };
   }
@@ -200,7 +200,7 @@ export function openSpool(folder: string, room = createRoom()) {
 }
 
 /** Reads the bytes of a message into memory. */
-export async function readSource(source: Source): Promise<Uint8Array> {
+export async function readMessageSource(source: Source): Promise<Uint8Array> {
   return typeof source === "string" ? await readFile(source) : source;
 }
 

@@ -18,7 +18,7 @@ export interface BlobMark {
 }
 
 /** Undefined for a folder whose blobs are files. */
-export function readMark(data: string): BlobMark | undefined {
+export function readBlobMark(data: string): BlobMark | undefined {
   try {
     return JSON.parse(readFileSync(join(data, BLOB_MARK), "utf8")) as BlobMark;
   } catch (error) {
@@ -28,7 +28,7 @@ export function readMark(data: string): BlobMark | undefined {
 }
 
 /** Durable. */
-export function writeMark(data: string, mark: BlobMark): void {
+export function writeBlobMark(data: string, mark: BlobMark): void {
   const path = join(data, BLOB_MARK);
   const file = openSync(`${path}.new`, "w", 0o600);
   try {
@@ -48,7 +48,7 @@ export function writeMark(data: string, mark: BlobMark): void {
 
 /** @throws Error unless MAILROOM_BLOBS, whose place is given, is the one in which the folder has blobs */
 export function requireMarkedPlace(data: string, place: string | undefined): void {
-  const marked = readMark(data)?.place ?? undefined;
+  const marked = readBlobMark(data)?.place ?? undefined;
   if (marked === undefined || marked === place) return;
   const set = place === undefined ? "is not set" : `leads to ${place}`;
   throw new Error(

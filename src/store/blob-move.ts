@@ -11,10 +11,10 @@ import { readdir, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { writeMark } from "./blob-mark.ts";
+import { writeBlobMark } from "./blob-mark.ts";
 import type { RemoteBlobs } from "./remote-blobs.ts";
 import type { S3Blobs, S3Object } from "./s3-blobs.ts";
-import { unlessDamaged } from "./sound.ts";
+import { ignoreDamagedBlob } from "./sound.ts";
 
 /** A reader that has found a file opens it within this time, ms. */
 const OPENED_MS = 2_000;
@@ -82,11 +82,11 @@ const interruption = ({ moved }: Moved): Error =>
   new Error(`interrupted after ${moved} files; the same command goes on from there`);
 
 /** @throws AppError server_error 503 when S3 fails; Error when interrupted; errors of the file system */
-export async function moveToS3(request: MoveRequest): Promise<Moved> {
+export async function moveBlobsToS3(request: MoveRequest): Promise<Moved> {
   const { remote, isNamed, names, runtime, isInterrupted, onProgress } = request;
   const { data, files, s3, cache } = remote;
   const result: Moved = { to: "s3", moved: 0, bytes: 0, lost: [] };
-  writeMark(data, { ...remote.mark(), place: s3.place, target: "s3" });
+  writeBlobMark(data, { ...remote.mark(), place: s3.place, target: "s3" });
   await remote.own();
   const leaving: { path: string; at: number }[] = [];
   const removeOpened = async (until: number): Promise<void> => {
@@ -94,8 +94,8 @@ export async function moveToS3(request: MoveRequest): Promise<Moved> {
   };
 
   async function store(name: string): Promise<void> {
-    const path = await remote.locate(name).catch(unlessDamaged);
-    if (path !== undefined && (await s3.put(name, path).catch(unlessDamaged))) {
+    const path = await remote.locate(name).catch(ignoreDamagedBlob);
+    if (path !== undefined && (await s3.put(name, path).catch(ignoreDamagedBlob))) {
       leaving.push({ path: files.localBlobPath(name), at: runtime.now() });
       result.moved++;
       result.bytes += Bun.file(path).size;
@@ -125,13 +125,13 @@ export async function moveToS3(request: MoveRequest): Promise<Moved> {
   return stillNamed(result, request);
 }
 
-/** @throws as moveToS3 */
-export async function moveToFiles(request: MoveRequest): Promise<Moved> {
+/** @throws as moveBlobsToS3 */
+export async function moveBlobsToFiles(request: MoveRequest): Promise<Moved> {
   const { remote, isNamed, names, runtime, isInterrupted, onProgress } = request;
   const { data, files, s3, cache } = remote;
   const result: Moved = { to: "files", moved: 0, bytes: 0, lost: [] };
   if (remote.mark().place === null) return result;
-  writeMark(data, { ...remote.mark(), target: "files" });
+  writeBlobMark(data, { ...remote.mark(), target: "files" });
   // Uploads that began before end in S3, and are listed then.
   for (let before = await cache.onTheirWay(); before.length > 0 && !isInterrupted(); ) {
     await pause(runtime, POLL_MS);
@@ -139,7 +139,7 @@ export async function moveToFiles(request: MoveRequest): Promise<Moved> {
     before = before.filter((path) => now.has(path));
   }
 
-  const isSound = (path: string, name: string) => files.isSound(path, name).catch(unlessDamaged);
+  const isSound = (path: string, name: string) => files.isSound(path, name).catch(ignoreDamagedBlob);
 
   /** False if there is no sound copy. */
   async function bring(name: string): Promise<boolean> {
@@ -147,7 +147,7 @@ export async function moveToFiles(request: MoveRequest): Promise<Moved> {
     const path = await cache.onTheWay(name);
     try {
       // Not a copy of the cache, if possible: what S3 has damaged is found.
-      if (await s3.get(name, path).catch(unlessDamaged)) await files.adopt(path, name);
+      if (await s3.get(name, path).catch(ignoreDamagedBlob)) await files.adopt(path, name);
       else if (await isSound(cache.localBlobPath(name), name))
         await files.write(await Bun.file(cache.localBlobPath(name)).bytes());
       else return false;
@@ -173,7 +173,7 @@ export async function moveToFiles(request: MoveRequest): Promise<Moved> {
   if (isInterrupted()) throw interruption(result);
   const moved = stillNamed(result, request);
   if (moved.lost.length > 0) return moved;
-  writeMark(data, { ...remote.mark(), place: null });
+  writeBlobMark(data, { ...remote.mark(), place: null });
   await pause(runtime, OPENED_MS);
   await cache.clear();
   return result;

@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { isMissing, syncFolder } from "../base/files.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { claimBlobs } from "./claim.ts";
-import { createSoundness, DamagedBlob } from "./sound.ts";
+import { createBlobSoundnessCheck, DamagedBlob } from "./sound.ts";
 
 /** Blobs in the data folder, or in S3 with a cache there (stored-blobs.ts). */
 export interface Blobs {
@@ -86,7 +86,7 @@ export function openBlobs(folder: string, runtime: Pick<Runtime, "now" | "random
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const shardFolder = (name: string): string => join(folder, name.slice(0, 2));
   const localBlobPath = (name: string): string => blobPath(folder, name);
-  const isSound = createSoundness(runtime);
+  const isSound = createBlobSoundnessCheck(runtime);
 
   /** False if the file does not exist. */
   const touch = (path: string, now: Date): Promise<boolean> =>

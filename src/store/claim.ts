@@ -5,14 +5,14 @@
 import { Database } from "bun:sqlite";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
-import { giveToOwner, refuseLinks } from "./ownership.ts";
+import { giveFileToFolderOwner, refuseForeignLinks } from "./ownership.ts";
 
 /**
  * Claims the folder for this process as its server: a second one would clear the first one's spool and run each job
  * again. Returns the function that releases it. @throws Error if another server holds it
  */
 export function claimFolder(folder: string): () => void {
-  const release = tryClaim(join(folder, "serving.lock"));
+  const release = tryLockFile(join(folder, "serving.lock"));
   if (!release) throw new Error(`another server runs on the data folder ${folder}: stop it first`);
   return release;
 }
@@ -21,16 +21,16 @@ export function claimFolder(folder: string): () => void {
  * Blocks the sweep of a data folder's blobs while a backup may still name them, and a second backup. Undefined while
  * another process holds it.
  */
-export const claimBlobs = (folder: string): (() => void) | undefined => tryClaim(join(folder, "backup.lock"));
+export const claimBlobs = (folder: string): (() => void) | undefined => tryLockFile(join(folder, "backup.lock"));
 
 /** Blocks a second move of a data folder's blobs. Undefined while another process holds it. */
-export const claimMove = (folder: string): (() => void) | undefined => tryClaim(join(folder, "blob-move.lock"));
+export const claimBlobMove = (folder: string): (() => void) | undefined => tryLockFile(join(folder, "blob-move.lock"));
 
 /**
  * Takes the lock on a file, which is created if missing; undefined if another process holds it. Returns the function
  * that releases it.
  */
-export function tryClaim(path: string): (() => void) | undefined {
+export function tryLockFile(path: string): (() => void) | undefined {
   makeFile(path);
   const lock = new Database(path, { readwrite: true });
   try {
@@ -48,7 +48,7 @@ export function tryClaim(path: string): (() => void) | undefined {
  * is not even opened: under POSIX, closing any descriptor of a file drops all the process's locks on it.
  */
 function makeFile(path: string): void {
-  refuseLinks(path);
+  refuseForeignLinks(path);
   let file: number;
   try {
     file = openSync(path, "wx", 0o600);
@@ -56,15 +56,15 @@ function makeFile(path: string): void {
     if ((error as NodeJS.ErrnoException).code === "EEXIST") return;
     throw error;
   }
-  giveToOwner(file, path);
+  giveFileToFolderOwner(file, path);
   closeSync(file);
 }
 
 /** True if a server runs on the folder. */
-export function isClaimed(folder: string): boolean {
+export function isDataFolderClaimed(folder: string): boolean {
   const path = join(folder, "serving.lock");
   if (!existsSync(path)) return false;
-  refuseLinks(path);
+  refuseForeignLinks(path);
   // A read takes the lock that only an exclusive one refuses, and releases it at once.
   const lock = new Database(path, { readonly: true });
   try {

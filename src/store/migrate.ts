@@ -72,7 +72,7 @@ const readSchemaVersion = (sqlite: Database): number =>
  * @throws Error that names the newer version, the failed migration, or the holder of the folder; then nothing was
  * changed
  */
-export function migrate(
+export function migrateDatabase(
   sqlite: Database,
   {
     claim,
@@ -111,7 +111,7 @@ export function emptyDatabase(schema = MIGRATIONS.length): Uint8Array {
   if (known) return known;
   const sqlite = new Database(":memory:");
   try {
-    migrate(sqlite, { claim: () => () => {}, migrations: MIGRATIONS.slice(0, schema) });
+    migrateDatabase(sqlite, { claim: () => () => {}, migrations: MIGRATIONS.slice(0, schema) });
     const bytes = sqlite.serialize();
     empty.set(schema, bytes);
     return bytes;

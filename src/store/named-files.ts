@@ -7,7 +7,7 @@ import { type FileHandle, link, mkdir, open, readdir, stat, unlink } from "node:
 import { basename, dirname, join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
-import { openFolderPath, requireUnlinked } from "./ownership.ts";
+import { openedFolderPath, requireUnlinked } from "./ownership.ts";
 
 export type Kind = "file" | "folder" | "other";
 
@@ -94,7 +94,7 @@ export async function makeFolderFor({ uid, gid }: { uid: number; gid: number }, 
   try {
     // What is in a folder of that user may be replaced between two steps.
     if ((await parent.stat()).uid === uid) return;
-    const place = join(openFolderPath(parent.fd, dirname(path)), basename(path));
+    const place = join(openedFolderPath(parent.fd, dirname(path)), basename(path));
     await mkdir(place, { mode: 0o700 });
     const folder = await open(place, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
     try {
@@ -116,7 +116,7 @@ export const OWN_FILES: NamedFiles = {
   async list(path) {
     const folder = await openFolder(path);
     try {
-      const entries = await readdir(openFolderPath(folder.fd, path), { withFileTypes: true });
+      const entries = await readdir(openedFolderPath(folder.fd, path), { withFileTypes: true });
       return entries
         .map((entry) => ({ name: entry.name, kind: getFileKind(entry) }))
         .sort((a, b) => (a.name < b.name ? -1 : 1));
@@ -146,7 +146,7 @@ export const OWN_FILES: NamedFiles = {
 
   async create(path) {
     const folder = await openFolder(dirname(path));
-    const place = openFolderPath(folder.fd, dirname(path));
+    const place = openedFolderPath(folder.fd, dirname(path));
     const named = join(place, basename(path));
     const partial = join(place, `.${basename(path)}.${process.pid}.partial`);
     let file: FileHandle;

@@ -33,7 +33,7 @@ function readSchemaEntries(db: Database): Map<string, string> {
 }
 
 /** The first thing in the database of that schema that its migrations do not make, or make otherwise; undefined if there is none. */
-export function strangeIn(db: Database, schema: number): string | undefined {
+export function findForeignSchemaEntry(db: Database, schema: number): string | undefined {
   const own = Database.deserialize(emptyDatabase(schema), { strict: true });
   try {
     const expected = readSchemaEntries(own);

@@ -39,7 +39,7 @@ function resolveRootLinks(path: string): string {
  * Checks a path for root. A missing file is no link.
  * @throws Error if a link of another user is on the way to `path`, or is the path itself
  */
-export function refuseLinks(path: string): void {
+export function refuseForeignLinks(path: string): void {
   if (isRoot()) resolveRootLinks(path);
 }
 
@@ -54,10 +54,10 @@ export function requireUnlinked(fd: number, path: string): void {
 }
 
 /** A path of an open folder: for root one that leads to this very folder, whatever others put in its place. */
-export const openFolderPath = (fd: number, path: string): string => (isRoot() ? `/proc/self/fd/${fd}` : path);
+export const openedFolderPath = (fd: number, path: string): string => (isRoot() ? `/proc/self/fd/${fd}` : path);
 
 /** Gives a file or folder that this process has made to the owner of its folder, whose server has to read it. */
-export function giveToOwner(fd: number, path: string): void {
+export function giveFileToFolderOwner(fd: number, path: string): void {
   if (!isRoot()) return;
   const { uid, gid } = statSync(dirname(path));
   fchownSync(fd, uid, gid);

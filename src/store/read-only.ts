@@ -19,7 +19,7 @@ import { type Blobs, blobPath, openBlobs } from "./blobs.ts";
 import { openRemoteBlobs } from "./remote-blobs.ts";
 import type { S3Blobs } from "./s3-blobs.ts";
 import { drizzleOver } from "./statement.ts";
-import { asUnavailable, findFileRoom, isRoomLow, type NotAPromise, type Store, type Tx } from "./store.ts";
+import { asUnavailable, isDiskSpaceLow, measureDiskSpace, type NotAPromise, type Store, type Tx } from "./store.ts";
 
 export interface ReadOnlyStore extends Store {
   /** Reads another file from now on, of the same schema. */
@@ -175,8 +175,8 @@ export function openReadOnlyStore({
     dataVersion,
     works: async () => existsSync(file) && dataVersion() >= 0,
     isDiskLow() {
-      const room = findFileRoom(folder);
-      return room !== undefined && isRoomLow(room);
+      const room = measureDiskSpace(folder);
+      return room !== undefined && isDiskSpaceLow(room);
     },
     follow(next) {
       sqlite.exec(`DETACH ${MAIL}`);

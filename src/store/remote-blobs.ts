@@ -13,7 +13,7 @@ import { isMissing } from "../base/files.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { openBlobCache } from "./blob-cache.ts";
-import { type BlobMark, readMark, writeMark } from "./blob-mark.ts";
+import { type BlobMark, readBlobMark, writeBlobMark } from "./blob-mark.ts";
 import { type Blobs, type FileBlobs, hashPieces, writeFileAt } from "./blobs.ts";
 import { claimBlobs } from "./claim.ts";
 import type { S3Blobs } from "./s3-blobs.ts";
@@ -43,12 +43,12 @@ export function openRemoteBlobs({
   runtime: Pick<Runtime, "now" | "setTimer" | "randomBytes">;
 }) {
   const cache = openBlobCache(data, runtime);
-  if (readMark(data) === undefined) {
+  if (readBlobMark(data) === undefined) {
     const id = Buffer.from(runtime.randomBytes(16)).toString("hex");
-    writeMark(data, { place: s3.place, target: "s3", id });
+    writeBlobMark(data, { place: s3.place, target: "s3", id });
   }
   /** Read each time: a move by another process changes it. */
-  const mark = (): BlobMark => readMark(data) ?? { place: s3.place, target: "s3", id: "" };
+  const mark = (): BlobMark => readBlobMark(data) ?? { place: s3.place, target: "s3", id: "" };
   const counts = { hits: 0, misses: 0 };
 
   const { isSound } = files;

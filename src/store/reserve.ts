@@ -6,7 +6,7 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import type { Runtime } from "../base/runtime.ts";
-import { findFileRoom } from "./store.ts";
+import { measureDiskSpace } from "./store.ts";
 
 const FILE = "reserve";
 const MOST_BYTES = 32_000_000;
@@ -19,8 +19,8 @@ const PIECE_BYTES = 1_000_000;
 const sizeOn = (total: number): number => Math.floor(Math.min(MOST_BYTES, total * SHARE));
 
 /** Takes the reserve, if it is not there and there is room. Never throws: the disk may fill meanwhile. */
-export function takeReserve(data: string, runtime: Pick<Runtime, "randomBytes">): void {
-  const room = findFileRoom(data);
+export function takeDiskReserve(data: string, runtime: Pick<Runtime, "randomBytes">): void {
+  const room = measureDiskSpace(data);
   const path = join(data, FILE);
   if (!room || room.free < TIMES * sizeOn(room.total) || existsSync(path)) return;
   const unfinished = `${path}.new`;
@@ -40,8 +40,8 @@ export function takeReserve(data: string, runtime: Pick<Runtime, "randomBytes">)
 }
 
 /** Gives the reserve up, if the disk is full. Returns its bytes; undefined if there was no need, or none. */
-export function giveUpReserve(data: string): number | undefined {
-  const room = findFileRoom(data);
+export function giveUpDiskReserve(data: string): number | undefined {
+  const room = measureDiskSpace(data);
   const present = statSync(join(data, FILE), { throwIfNoEntry: false });
   if (!room || !present || room.free > sizeOn(room.total)) return undefined;
   rmSync(join(data, FILE), { force: true });
@@ -49,8 +49,8 @@ export function giveUpReserve(data: string): number | undefined {
 }
 
 /** True while the disk is full but for what was kept in reserve, which is for whoever makes room. */
-export function isReserveSpent(data: string): boolean {
+export function isDiskReserveSpent(data: string): boolean {
   if (existsSync(join(data, FILE))) return false;
-  const room = findFileRoom(data);
+  const room = measureDiskSpace(data);
   return room !== undefined && room.free < sizeOn(room.total);
 }

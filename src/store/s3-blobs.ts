@@ -9,9 +9,9 @@ import { open, unlink } from "node:fs/promises";
 import { type AppError, unavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { readText, SHORT_ANSWER } from "../net/answer.ts";
+import { readResponseText, SHORT_ANSWER } from "../net/answer.ts";
 import { createS3Signer, formatS3Location, openS3, S3Error, type S3Location } from "../net/s3.ts";
-import { DamagedBlob, eachPiece } from "./sound.ts";
+import { DamagedBlob, forEachFilePiece } from "./sound.ts";
 
 /**
  * Times of all attempts of one operation, ms; a sender of mail waits for it. More for each byte that is sent or has come, at
@@ -73,7 +73,7 @@ export type S3Blobs = ReturnType<typeof openS3Blobs>;
 async function hashFile(path: string): Promise<{ sha256: string; md5: Buffer; size: number }> {
   const [sha256, md5] = [new Bun.CryptoHasher("sha256"), new Bun.CryptoHasher("md5")];
   let size = 0;
-  await eachPiece(path, (piece) => {
+  await forEachFilePiece(path, (piece) => {
     sha256.update(piece);
     md5.update(piece);
     size += piece.length;
@@ -220,7 +220,7 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
         redirect: "manual",
       });
       if (!response.ok) {
-        const text = await readText(response, SHORT_ANSWER);
+        const text = await readResponseText(response, SHORT_ANSWER);
         const code = /<Code>(\w{1,60})<\/Code>/.exec(text)?.[1] ?? "";
         const isNone = method === "HEAD" || (method !== "PUT" && code === "NoSuchKey");
         if (response.status !== 404 || !isNone) throw new Refused(method, response.status, code);
@@ -378,7 +378,8 @@ export function openS3Blobs(location: S3Location, runtime: Pick<Runtime, "now" |
       guarded(() =>
         patiently((signal) =>
           ask("GET", folder + note, { signal }, async (response) => ({
-            result: response.status === 404 ? undefined : (await readText(response, SHORT_ANSWER)).slice(0, 1_000),
+            result:
+              response.status === 404 ? undefined : (await readResponseText(response, SHORT_ANSWER)).slice(0, 1_000),
           })),
         ),
       ),

@@ -322,7 +322,7 @@ export const oauthClients = sqliteTable(
     createdAt: integer("created_at").notNull(),
     /** When a person last gave it a grant. */
     usedAt: integer("used_at"),
-    /** Network that the program registered from, as networkOfAddress gives it; empty for this host. */
+    /** Network that the program registered from, as ipAddressNetwork gives it; empty for this host. */
     network: text("network").notNull().default(""),
   },
   (table) => [index("oauth_clients_by_age").on(table.usedAt, table.network, table.createdAt)],
@@ -387,7 +387,7 @@ export const sessions = sqliteTable(
     createdAt: integer("created_at").notNull(),
     lastUsedAt: integer("last_used_at").notNull(),
     expiresAt: integer("expires_at").notNull(),
-    /** The address of sign-in, as sourceOfAddress gives it. */
+    /** The address of sign-in, as ipAddressSource gives it. */
     source: text("source").notNull(),
     /** True if it survives closing the browser. */
     persistent: flag("kept").notNull(),
@@ -1214,7 +1214,7 @@ export const journalEntries = sqliteTable(
     face: text("face", { enum: FACES }),
     /** The name that an MCP client gave itself. */
     client: text("client"),
-    /** The address from which it came, as sourceOfAddress gives it. */
+    /** The address from which it came, as ipAddressSource gives it. */
     source: text("source"),
     /** Ids of conversations, messages and others that it was about; the first ones. */
     ids: json<string[]>("ids").notNull(),
@@ -1590,7 +1590,7 @@ export const greylist = sqliteTable(
     firstAt: integer("first_at").notNull(),
     /** When it is forgotten: soon if the sender does not return, much later if they do. */
     expiresAt: integer("expires_at").notNull(),
-    /** Network of the sender, as networkOfAddress gives it; null once the sender has returned. */
+    /** Network of the sender, as ipAddressNetwork gives it; null once the sender has returned. */
     network: text("network"),
     /** How many such rows the network had with this one when it was written. */
     nth: integer("nth"),
@@ -1606,7 +1606,7 @@ export const greylist = sqliteTable(
 export const knownNetworks = sqliteTable(
   "known_networks",
   {
-    /** The network, as networkOfAddress gives it. */
+    /** The network, as ipAddressNetwork gives it. */
     network: text("network").primaryKey(),
     /** When the last wanted mail came, to within a day. */
     wantedAt: integer("wanted_at").notNull(),
@@ -1618,7 +1618,7 @@ export const knownNetworks = sqliteTable(
 export const signInSources = sqliteTable(
   "sign_in_sources",
   {
-    /** The source, as sourceOfAddress gives it. */
+    /** The source, as ipAddressSource gives it. */
     source: text("source").primaryKey(),
     /** Time of the last sign-in, to within a day: epoch ms. */
     signedInAt: integer("signed_in_at").notNull(),

@@ -10,8 +10,8 @@ import { Database, SQLiteError } from "bun:sqlite";
 import { closeSync, existsSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { MIGRATIONS } from "./migrate.ts";
-import { strangeIn } from "./own-schema.ts";
-import { refuseLinks } from "./ownership.ts";
+import { findForeignSchemaEntry } from "./own-schema.ts";
+import { refuseForeignLinks } from "./ownership.ts";
 import type { Db } from "./statement.ts";
 
 /** How long a snapshot waits for a lock at its beginning, ms. */
@@ -60,7 +60,7 @@ export function storedSetting(folder: string, name: string): string | undefined 
 function openLive(folder: string): Database {
   const path = join(folder, "mailroom.db");
   if (!existsSync(path)) throw new Error(`there is no database in the data folder ${folder}`);
-  refuseLinks(path);
+  refuseForeignLinks(path);
   const db = new Database(path, { readwrite: true });
   db.exec(`PRAGMA busy_timeout = ${BUSY_TIMEOUT_MS}`);
   return db;
@@ -114,7 +114,7 @@ export function openSnapshot(path: string) {
      */
     check(): string[] {
       try {
-        const strange = schema > MIGRATIONS.length ? undefined : strangeIn(db, schema);
+        const strange = schema > MIGRATIONS.length ? undefined : findForeignSchemaEntry(db, schema);
         if (strange !== undefined) return [`has a ${strange} that is not Mailroom's`];
         const found = db.query(`PRAGMA integrity_check(${MOST_FINDINGS})`).values() as [string][];
         return found.map(([finding]) => finding).filter((finding) => finding !== "ok");

@@ -22,7 +22,7 @@ const TICK_MS = 2_000;
 /** The bytes of a blob are not those of its name, and no copy is at hand: a fault of the store, for whoever asked. */
 export class DamagedBlob extends Error {
   override readonly name = "DamagedBlob";
-  /** Code in the manner of a system error; isDamage knows the error by it when a parser throws it on. */
+  /** Code in the manner of a system error; isDamagedBlobError knows the error by it when a parser throws it on. */
   readonly code = "EDAMAGED";
 
   constructor(readonly blob: string) {
@@ -34,15 +34,15 @@ export class DamagedBlob extends Error {
 const DAMAGE = new Set(["EDAMAGED", "EIO", "EACCES", "EISDIR", "ELOOP"]);
 
 /** True for an error that one blob is damaged, in one place at least; others may be well. */
-export const isDamage = (error: unknown): boolean => DAMAGE.has((error as NodeJS.ErrnoException)?.code ?? "");
+export const isDamagedBlobError = (error: unknown): boolean => DAMAGE.has((error as NodeJS.ErrnoException)?.code ?? "");
 
 /** Handler for `catch` that treats a damaged file like a missing one. @throws any other error */
-export function unlessDamaged(error: unknown): undefined {
-  if (!isDamage(error)) throw error;
+export function ignoreDamagedBlob(error: unknown): undefined {
+  if (!isDamagedBlobError(error)) throw error;
 }
 
 /** Calls `take` with the bytes of a file in pieces, which are valid during the call. @throws errors of the file system */
-export async function eachPiece(path: string, take: (piece: Uint8Array) => void): Promise<void> {
+export async function forEachFilePiece(path: string, take: (piece: Uint8Array) => void): Promise<void> {
   const file = await open(path, "r");
   try {
     const piece = Buffer.allocUnsafe(PIECE_BYTES);
@@ -58,7 +58,7 @@ export async function eachPiece(path: string, take: (piece: Uint8Array) => void)
 
 const fileIdentity = ({ dev, ino, size, mtimeMs, ctimeMs }: Stats): string => [dev, ino, size, mtimeMs, ctimeMs].join();
 
-export function createSoundness({ now }: Pick<Runtime, "now">) {
+export function createBlobSoundnessCheck({ now }: Pick<Runtime, "now">) {
   /** When they were read, by path and identity; the oldest first. */
   const remembered = new Map<string, number>();
 
@@ -83,7 +83,7 @@ export function createSoundness({ now }: Pick<Runtime, "now">) {
       if (readAt !== undefined && Math.abs(now() - readAt) < REMEMBERED_MS) return true;
       remembered.delete(key);
       const hash = new Bun.CryptoHasher("sha256");
-      await eachPiece(path, (piece) => hash.update(piece));
+      await forEachFilePiece(path, (piece) => hash.update(piece));
       if (hash.digest("hex") !== name) throw new DamagedBlob(name);
       if (found.size >= REMEMBERED_BYTES && Math.abs(now() - found.ctimeMs) > TICK_MS) remember(key);
       return true;

@@ -14,7 +14,7 @@ import type { Runtime } from "../base/runtime.ts";
 import { requireMarkedPlace } from "./blob-mark.ts";
 import { type Blobs, openBlobs } from "./blobs.ts";
 import { claimFolder } from "./claim.ts";
-import { migrate } from "./migrate.ts";
+import { migrateDatabase } from "./migrate.ts";
 import { openRemoteBlobs, type RemoteBlobs } from "./remote-blobs.ts";
 import type { S3Blobs } from "./s3-blobs.ts";
 import { type Db, drizzleOver } from "./statement.ts";
@@ -117,7 +117,7 @@ const BUSY_SLICE_MS = 20;
 const LARGEST_WAL_BYTES = 64 * 1024 * 1024;
 /** The space that SQLite needs to open a database: the index of its write-ahead log. */
 const LEAST_ROOM_BYTES = 32 * 1024;
-/** Bounds of isRoomLow: free bytes, and the free share of the disk. */
+/** Bounds of isDiskSpaceLow: free bytes, and the free share of the disk. */
 const LOW_BYTES = 2_000_000_000;
 const LOW_SHARE = 0.1;
 /** Application id in the database header, for file(1): "MlRm". */
@@ -147,7 +147,7 @@ export function asUnavailable(error: unknown): unknown {
 }
 
 /** True if another process wrote for longer than this one waits. The work was not begun. */
-export const isBusy = (error: unknown): error is AppError =>
+export const isStoreBusy = (error: unknown): error is AppError =>
   error instanceof AppError && error.cause instanceof SQLiteError && /^SQLITE_BUSY/.test(error.cause.code ?? "");
 
 function openDatabase(
@@ -172,7 +172,7 @@ function openDatabase(
     sqlite.exec("PRAGMA cache_size = -32768");
     sqlite.exec("PRAGMA temp_store = MEMORY");
     // A restore has already claimed the folder.
-    migrate(sqlite, { claim: () => (restoring ? () => {} : claimFolder(dirname(path))) });
+    migrateDatabase(sqlite, { claim: () => (restoring ? () => {} : claimFolder(dirname(path))) });
     return sqlite;
   } catch (error) {
     sqlite.close();
@@ -193,10 +193,10 @@ interface FileRoom extends Room {
 }
 
 /** True if little of the disk is free: both little of it, and few bytes. */
-export const isRoomLow = ({ free, total }: Room): boolean => free < LOW_BYTES && free < total * LOW_SHARE;
+export const isDiskSpaceLow = ({ free, total }: Room): boolean => free < LOW_BYTES && free < total * LOW_SHARE;
 
 /** Undefined if the system does not tell. */
-export function findFileRoom(folder: string): FileRoom | undefined {
+export function measureDiskSpace(folder: string): FileRoom | undefined {
   try {
     const { bavail, blocks, bsize, files, ffree } = statfsSync(folder);
     return { free: bavail * bsize, total: blocks * bsize, files, freeFiles: ffree };
@@ -206,7 +206,7 @@ export function findFileRoom(folder: string): FileRoom | undefined {
 }
 
 /** True if the disk lacks space even for the files that SQLite opens beside a database. */
-const isFull = (folder: string): boolean => (findFileRoom(folder)?.free ?? LEAST_ROOM_BYTES) < LEAST_ROOM_BYTES;
+const isFull = (folder: string): boolean => (measureDiskSpace(folder)?.free ?? LEAST_ROOM_BYTES) < LEAST_ROOM_BYTES;
 
 /** @throws Error that names the folder and the reason why it cannot be used */
 export function openStore({
@@ -332,7 +332,7 @@ export function openStore({
         resolve(values[i]);
       });
     } catch (error) {
-      if (isBusy(error)) {
+      if (isStoreBusy(error)) {
         waiting.unshift(...group.filter((entry) => entry.patience > 0));
         for (const entry of group) if (entry.patience-- <= 0) entry.reject(error);
         if (waiting.length > 0) schedule();
@@ -440,8 +440,8 @@ export function openStore({
       return health.works;
     },
     isDiskLow() {
-      const room = findFileRoom(folder);
-      return room !== undefined && (isRoomLow(room) || room.freeFiles < room.files * LOW_SHARE);
+      const room = measureDiskSpace(folder);
+      return room !== undefined && (isDiskSpaceLow(room) || room.freeFiles < room.files * LOW_SHARE);
     },
     dataVersion: () => (sqlite.query("PRAGMA data_version").get() as { data_version: number }).data_version,
     close() {

@@ -16,9 +16,10 @@ const unserved = perDatabase(({ $client }) =>
 );
 
 /** False for a workspace that moves to or from another server. */
-export const isServed = (db: Db, workspaceId: string): boolean => unserved(db).get(workspaceId) === null;
+export const isWorkspaceServed = (db: Db, workspaceId: string): boolean => unserved(db).get(workspaceId) === null;
 
 /** @throws AppError server_error 503 for a workspace that is not served */
-export function requireServed(db: Db, workspaceId: string): void {
-  if (!isServed(db, workspaceId)) throw unavailable("This workspace is moving to another server; try again later");
+export function requireWorkspaceServed(db: Db, workspaceId: string): void {
+  if (!isWorkspaceServed(db, workspaceId))
+    throw unavailable("This workspace is moving to another server; try again later");
 }

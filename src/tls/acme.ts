@@ -12,9 +12,15 @@ import { openHttpClient } from "../net/http-client.ts";
 import { openAuthority } from "./certificate-authority.ts";
 import { openChallenge } from "./challenge.ts";
 import { createDomainCertificates, readDomainCertificates } from "./domain-certificates.ts";
-import { createIssued, type Issuer, readStoredCertificate, STOPPING, type StoredCertificate } from "./issued.ts";
+import {
+  createIssuedCertificate,
+  type Issuer,
+  readStoredCertificate,
+  STOPPING,
+  type StoredCertificate,
+} from "./issued.ts";
 import type { KeyPair } from "./pair.ts";
-import { type CertificateSetup, type Renewal, type Source, selfSignedSource } from "./source.ts";
+import { type CertificateSetup, type Renewal, type Source, selfSignedCertificateSource } from "./source.ts";
 
 /** Time between two checks of the domains and the renewal time. */
 const LOOK_MS = 60_000;
@@ -34,7 +40,7 @@ export async function readAcme(
 
 type AcmeMode = Extract<CertificateSetup["mode"], { mode: "acme" }>;
 
-export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
+export function acmeCertificateSource(mode: AcmeMode, setup: CertificateSetup): Source {
   const { hostname, names = [hostname.toLowerCase()], domains: list = () => [], runtime, log } = setup;
   const { directory, email } = mode;
   const folder = acmeFolder(setup.folder);
@@ -54,7 +60,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
   };
   const [main = hostname] = names;
   const account = join(folder, "account.json");
-  const own = createIssued({ folder, account, required: main, asked: () => names, issuer });
+  const own = createIssuedCertificate({ folder, account, required: main, asked: () => names, issuer });
   const domains = createDomainCertificates({ folder, own: names, list, issuer, runtime });
   let isFirstLook = true;
   /** Renewals that people asked for and that are not begun. */
@@ -89,7 +95,7 @@ export function acmeSource(mode: AcmeMode, setup: CertificateSetup): Source {
     async first() {
       await own.load();
       await domains.load();
-      return own.pair() ?? (await selfSignedSource(setup).first());
+      return own.pair() ?? (await selfSignedCertificateSource(setup).first());
     },
     async look(replace) {
       // Clears proofs that a crash left; an order that continues shows its proofs again.

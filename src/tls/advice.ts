@@ -14,7 +14,7 @@ export interface Asking {
 const LETS_ENCRYPT = /\.letsencrypt\.org$/;
 
 /** Sentences for the operator. */
-export function adviceOn({ type }: Pick<Trouble, "type">, asking: Asking): string {
+export function adviceOnCertificateTrouble({ type }: Pick<Trouble, "type">, asking: Asking): string {
   const { directory, challenge, host } = asking;
   switch (type) {
     case "rateLimited":

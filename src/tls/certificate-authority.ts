@@ -10,7 +10,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { Client, Order } from "acme-client";
 import type { Runtime } from "../base/runtime.ts";
 import { parseTime } from "../base/time.ts";
-import { readText, SHORT_ANSWER, sentenceIn } from "../net/answer.ts";
+import { readResponseText, SHORT_ANSWER, toShownSentence } from "../net/answer.ts";
 import type { HttpClient } from "../net/http-client.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
 
@@ -33,12 +33,12 @@ export class AuthorityRefusal extends Error {
   /** `problem`: the document of RFC 7807 that it sent, if it is one. */
   constructor(status: number, problem: unknown, retryAt: number | undefined) {
     const { type, detail, subproblems, identifier } = readObjectFields(problem);
-    super(sentenceIn(detail) || `HTTP status ${status}`);
+    super(toShownSentence(detail) || `HTTP status ${status}`);
     this.status = status;
     this.type = problemWord(type);
     const parts = Array.isArray(subproblems) ? subproblems.slice(0, MOST_REFUSED) : [];
     this.names = [identifier, ...parts.map((one) => readObjectFields(one).identifier)].flatMap(
-      (one) => sentenceIn(readObjectFields(one).value) || [],
+      (one) => toShownSentence(readObjectFields(one).value) || [],
     );
     this.retryAt = retryAt;
   }
@@ -65,7 +65,7 @@ export class ChallengeFailure extends Error {
   readonly type: string;
 
   constructor(failures: readonly Failure[]) {
-    super(failures.map(({ host, reason }) => `${host}: ${sentenceIn(reason, LONGEST_REASON)}`).join("; "));
+    super(failures.map(({ host, reason }) => `${host}: ${toShownSentence(reason, LONGEST_REASON)}`).join("; "));
     this.hosts = failures.map(({ host }) => host);
     this.type = failures.find(({ type }) => type !== "")?.type ?? "";
   }
@@ -190,7 +190,11 @@ export function openAuthority({
     const request = { method, url, headers, ...(body !== undefined && { body }) };
     const responding = http.within(RESPONSE_MS, async (signal) => {
       const response = await http.send(request, signal);
-      return { status: response.status, headers: response.headers, text: await readText(response, SHORT_ANSWER) };
+      return {
+        status: response.status,
+        headers: response.headers,
+        text: await readResponseText(response, SHORT_ANSWER),
+      };
     });
     const response = await responding.catch((error: Error) => {
       throw new AuthorityAway(error.message, { cause: error });
@@ -316,7 +320,7 @@ export function openAuthority({
 }
 
 /** The last part of a problem's URN (RFC 8555 §6.7). */
-const problemWord = (urn: unknown): string => sentenceIn(urn).split(":").at(-1) ?? "";
+const problemWord = (urn: unknown): string => toShownSentence(urn).split(":").at(-1) ?? "";
 
 /**
  * Asks the authority for the type of a failed challenge's problem, since the package tells its detail alone. Never rejects:

@@ -5,15 +5,15 @@
 import { isIP } from "node:net";
 import { createSecureContext, type SecureContext } from "node:tls";
 import type { Job } from "../base/scheduler.ts";
-import { acmeSource } from "./acme.ts";
+import { acmeCertificateSource } from "./acme.ts";
 import type { KeyPair } from "./pair.ts";
 import {
   type CertificateSetup,
   type DomainHosts,
-  fileSource,
+  fileCertificateSource,
   type Renewal,
   type Source,
-  selfSignedSource,
+  selfSignedCertificateSource,
 } from "./source.ts";
 
 export type { DomainHosts, KeyPair };
@@ -22,8 +22,8 @@ export type Certificates = Awaited<ReturnType<typeof openCertificates>>;
 
 function createCertificateSource(setup: CertificateSetup): Source {
   const { mode } = setup;
-  if (mode.mode === "acme") return acmeSource(mode, setup);
-  return mode.mode === "files" ? fileSource(mode, setup) : selfSignedSource(setup);
+  if (mode.mode === "acme") return acmeCertificateSource(mode, setup);
+  return mode.mode === "files" ? fileCertificateSource(mode, setup) : selfSignedCertificateSource(setup);
 }
 
 /** Why nobody can be asked for a certificate. */
@@ -94,7 +94,7 @@ export async function openCertificates(setup: CertificateSetup) {
 }
 
 /** The names of the server's own certificate: its host name, and the host of `baseUrl`, the public origin of the web. */
-export function ownNames({ hostname, baseUrl }: { hostname: string; baseUrl: string }): string[] {
+export function ownCertificateNames({ hostname, baseUrl }: { hostname: string; baseUrl: string }): string[] {
   const main = hostname.toLowerCase();
   const webHost = new URL(baseUrl).hostname;
   const isPublic = webHost.includes(".") && isIP(webHost) === 0 && webHost !== main;

@@ -10,11 +10,11 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { ConfigError } from "../base/errors.ts";
 import type { Log } from "../base/log.ts";
-import { atMost } from "../base/pause.ts";
+import { awaitAtMost } from "../base/pause.ts";
 import type { DnsClient, NameServer, Runtime } from "../base/runtime.ts";
 import { lookUpAddresses } from "../net/host-addresses.ts";
 import type { Challenge } from "./certificate-authority.ts";
-import { readPrivately, savePrivately } from "./pair.ts";
+import { readFileIfPresent, savePrivately } from "./pair.ts";
 
 interface Published {
   name: string;
@@ -55,7 +55,7 @@ export function dnsChallenge({
 
   async function storedRecords(): Promise<Published[]> {
     try {
-      return JSON.parse((await readPrivately(path)) ?? "[]") as Published[];
+      return JSON.parse((await readFileIfPresent(path)) ?? "[]") as Published[];
     } catch {
       return [];
     }
@@ -102,7 +102,7 @@ export function dnsChallenge({
       const removed = removeAll().catch((error) => log.warn("records.json cannot be written", { error }));
       await Promise.race([removed, stopped.promise]);
       if (!isStopped) return;
-      await atMost(runtime, LAST_MS, removed);
+      await awaitAtMost(runtime, LAST_MS, removed);
       hook.stop();
     },
     stop() {
@@ -223,7 +223,7 @@ async function awaitPublished(name: string, value: string, runtime: Network, sto
     if (isStopped) throw new Error("this server is stopping");
     if (runtime.now() >= until)
       throw new Error(`after ${LONGEST_PUBLISHING_MS / 60_000} minutes, ${lacking} still lacks the TXT record ${name}`);
-    await atMost(runtime, wait, stopped);
+    await awaitAtMost(runtime, wait, stopped);
   }
 }
 

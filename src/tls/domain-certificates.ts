@@ -9,7 +9,13 @@
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { lookUpAddresses } from "../net/host-addresses.ts";
-import { createIssued, type Issued, type Issuer, readStoredCertificate, type StoredCertificate } from "./issued.ts";
+import {
+  createIssuedCertificate,
+  type Issued,
+  type Issuer,
+  readStoredCertificate,
+  type StoredCertificate,
+} from "./issued.ts";
 import type { KeyPair } from "./pair.ts";
 import type { CertificateSetup, DomainHosts, Renewal } from "./source.ts";
 
@@ -76,7 +82,7 @@ export function createDomainCertificates({
     const known = entries.get(name);
     if (known) return known;
     const asked = () => entries.get(name)?.listed?.hosts ?? [];
-    const issued = createIssued({ folder: join(folder, FOLDER, name), account, asked, issuer });
+    const issued = createIssuedCertificate({ folder: join(folder, FOLDER, name), account, asked, issuer });
     const entry: Entry = { name, issued, listed: undefined, here: [], examinedAt: undefined };
     entries.set(name, entry);
     return entry;

@@ -13,7 +13,7 @@ import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
-import { sentenceIn } from "../net/answer.ts";
+import { toShownSentence } from "../net/answer.ts";
 import {
   type Account,
   AuthorityAway,
@@ -25,17 +25,22 @@ import {
   type RenewalWindow,
 } from "./certificate-authority.ts";
 import {
-  faultOfChain,
-  findPairProblem,
+  findCertificateChainFault,
+  findKeyPairProblem,
   findRenewalId,
   type KeyPair,
   listCertificateNames,
-  loadPair,
-  readPrivately,
-  savePair,
+  loadKeyPair,
+  readFileIfPresent,
+  saveKeyPair,
   savePrivately,
 } from "./pair.ts";
-import { afterFailure, asOfNow, isPatient, renewalTime } from "./renewal-schedule.ts";
+import {
+  addCertificateFailure,
+  certificateRenewalTime,
+  mayCertificateRenewalWait,
+  moveCertificateFailureToNow,
+} from "./renewal-schedule.ts";
 import type { Renewal, Trouble } from "./source.ts";
 
 const HOUR_MS = 60 * 60_000;
@@ -90,14 +95,14 @@ export async function readStoredCertificate(folder: string): Promise<StoredCerti
 }
 
 const readPair = (folder: string): Promise<KeyPair | undefined> =>
-  loadPair(join(folder, "certificate.pem")).catch(() => undefined);
+  loadKeyPair(join(folder, "certificate.pem")).catch(() => undefined);
 
 const readState = async (folder: string): Promise<State> => (await readJson<State>(join(folder, "state.json"))) ?? {};
 
 /** Reads a file's value; undefined when the file is missing or damaged. */
 async function readJson<T>(path: string): Promise<T | undefined> {
   try {
-    return JSON.parse((await readPrivately(path)) ?? "") as T;
+    return JSON.parse((await readFileIfPresent(path)) ?? "") as T;
   } catch {
     return undefined;
   }
@@ -106,13 +111,13 @@ async function readJson<T>(path: string): Promise<T | undefined> {
 const newKey = (): string =>
   generateKeyPairSync("ec", { namedCurve: "P-256" }).privateKey.export({ type: "pkcs8", format: "pem" }).toString();
 
-export type Issued = ReturnType<typeof createIssued>;
+export type Issued = ReturnType<typeof createIssuedCertificate>;
 
 /**
  * `account`: path of the file with the account that orders it. `required`: the name that every order contains. `asked`:
  * the names that are configured, of which an order has some.
  */
-export function createIssued({
+export function createIssuedCertificate({
   folder,
   account: accountFile,
   required,
@@ -178,13 +183,13 @@ export function createIssued({
     });
     const obtained = { cert: signed.cert.trim(), key: signed.key.trim() };
     requireUsable(obtained, names);
-    await savePair(issuedFilePath("certificate.pem"), obtained);
+    await saveKeyPair(issuedFilePath("certificate.pem"), obtained);
     return obtained;
   }
 
   /** @throws Error for a pair that cannot take the place of the one in use */
   function requireUsable(pair: KeyPair, names: readonly string[]): void {
-    const problem = findPairProblem(pair) ?? faultOfChain(pair.cert);
+    const problem = findKeyPairProblem(pair) ?? findCertificateChainFault(pair.cert);
     if (problem !== undefined) throw new Error(`the authority gave a certificate that is none: ${problem}`);
     const certificate = new X509Certificate(pair.cert);
     const its = new Set(listCertificateNames(certificate));
@@ -199,11 +204,11 @@ export function createIssued({
 
   async function fail(error: unknown, names: readonly string[]): Promise<void> {
     const now = runtime.now();
-    const reason = sentenceIn((error as Error).message);
+    const reason = toShownSentence((error as Error).message);
     const [byte = 0] = runtime.randomBytes(1);
     const askedFor = error instanceof AuthorityRefusal ? error.retryAt : undefined;
     const about = { reason, type: failureType(error), of: subject() };
-    const trouble = afterFailure(standing(), { now, chance: byte / 255, askedFor, ...about });
+    const trouble = addCertificateFailure(standing(), { now, chance: byte / 255, askedFor, ...about });
     state = { ...state, orderedAt: now, trouble };
     const wrong = blamed(error, names);
     for (const name of wrong) if (name !== required) leftOut.set(name, now);
@@ -228,7 +233,7 @@ export function createIssued({
   function dueAt(names: readonly string[]): number {
     if (names.length === 0) return Number.POSITIVE_INFINITY;
     return held && isOfDirectory() && names.every(covers)
-      ? renewalTime(held.certificate, suggested, (state.obtainedAt ?? 0) + SOONEST_MS)
+      ? certificateRenewalTime(held.certificate, suggested, (state.obtainedAt ?? 0) + SOONEST_MS)
       : 0;
   }
 
@@ -251,7 +256,7 @@ export function createIssued({
     /** The names for an order now: without those that failed lately, unless the renewal can wait for them. */
     wanted(names: readonly string[]): readonly string[] {
       const now = runtime.now();
-      const waits = held !== undefined && isPatient(held.certificate, now);
+      const waits = held !== undefined && mayCertificateRenewalWait(held.certificate, now);
       // Absolute differences, since the clock may have been set back.
       const isLeftOut = (name: string) => Math.abs(now - (leftOut.get(name) ?? 0)) < LEFT_OUT_MS;
       return names.filter((name) => name === required || !isLeftOut(name) || (waits && covers(name)));
@@ -262,13 +267,13 @@ export function createIssued({
     /** Takes the certificate of another for the time until its own is there. */
     async adopt(pair: KeyPair): Promise<void> {
       hold(pair);
-      await savePair(issuedFilePath("certificate.pem"), pair);
+      await saveKeyPair(issuedFilePath("certificate.pem"), pair);
     },
     /** Asks when the authority wants a renewal, as often as it allows; it wants a revoked certificate renewed at once. */
     async askWindow(): Promise<void> {
       const { trouble } = state;
       if (trouble && trouble.at > runtime.now()) {
-        state = { ...state, trouble: asOfNow(trouble, runtime.now()) };
+        state = { ...state, trouble: moveCertificateFailureToNow(trouble, runtime.now()) };
         await saveState();
       }
       if (!held || !isOfDirectory() || runtime.now() < askWindowAt) return;
@@ -278,7 +283,7 @@ export function createIssued({
         suggested = id === undefined ? undefined : await Promise.race([authority.renewalWindow(id), stopped]);
         askWindowAt = suggested?.askAt ?? askWindowAt;
       } catch (error) {
-        log.debug("the authority gives no renewal window", { reason: sentenceIn((error as Error).message) });
+        log.debug("the authority gives no renewal window", { reason: toShownSentence((error as Error).message) });
       }
     },
     /** Makes the next order as if none had failed: a person asks for it, who may have mended the cause. */
@@ -302,7 +307,7 @@ export function createIssued({
         state = { directory, orderedAt: now, obtainedAt: now };
         // Without this, a clock that is wrong by years would cause one renewal after another.
         if (dueAt(names) <= now) {
-          state.trouble = afterFailure(last, { now, reason: CLOCK, type: "clock", of: subject(), chance: 0 });
+          state.trouble = addCertificateFailure(last, { now, reason: CLOCK, type: "clock", of: subject(), chance: 0 });
         }
         await saveState();
         await rm(issuedFilePath("order.json"), { force: true });

@@ -15,7 +15,7 @@ export interface KeyPair {
 }
 
 /** Describes what is wrong with a pair; undefined when it is usable. */
-export function findPairProblem({ cert, key }: KeyPair): string | undefined {
+export function findKeyPairProblem({ cert, key }: KeyPair): string | undefined {
   let certificate: X509Certificate;
   try {
     certificate = new X509Certificate(cert);
@@ -36,7 +36,7 @@ const END = "-----END CERTIFICATE-----";
 const MOST_IN_CHAIN = 10;
 
 /** Describes what is wrong with a chain in PEM, which has nothing beside its certificates (RFC 8555 §9.1). */
-export function faultOfChain(text: string): string | undefined {
+export function findCertificateChainFault(text: string): string | undefined {
   const [before, ...parts] = text.split(BEGIN, MOST_IN_CHAIN + 2);
   if (parts.length > MOST_IN_CHAIN) return `the chain has more than ${MOST_IN_CHAIN} certificates`;
   const isWhole = parts.every((part) => {
@@ -62,27 +62,27 @@ export const listCertificateNames = ({ subjectAltName = "" }: X509Certificate): 
 const withoutBrackets = (hostname: string): string => hostname.replace(/^\[(?:IPv6:)?|\]$/gi, "");
 
 /** Tells whether a certificate is for a host name or an IP address. */
-export function isForHost(certificate: X509Certificate, hostname: string): boolean {
+export function isCertificateForHost(certificate: X509Certificate, hostname: string): boolean {
   const name = withoutBrackets(hostname);
   return (isIP(name) ? certificate.checkIP(name) : certificate.checkHost(name)) !== undefined;
 }
 
-/** Loads a pair that savePair wrote; undefined when the file is missing or damaged. @throws when it cannot be read */
-export async function loadPair(path: string): Promise<KeyPair | undefined> {
-  const pem = await readPrivately(path);
+/** Loads a pair that saveKeyPair wrote; undefined when the file is missing or damaged. @throws when it cannot be read */
+export async function loadKeyPair(path: string): Promise<KeyPair | undefined> {
+  const pem = await readFileIfPresent(path);
   const [key = ""] = /-----BEGIN PRIVATE KEY-----[\s\S]*?-----END PRIVATE KEY-----/.exec(pem ?? "") ?? [];
   const chain = pem?.match(/-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g) ?? [];
   const pair = { key, cert: chain.join("\n") };
-  return findPairProblem(pair) === undefined ? pair : undefined;
+  return findKeyPairProblem(pair) === undefined ? pair : undefined;
 }
 
 /** Saves key and certificates in one file, so that a crash cannot leave halves that do not match. */
-export async function savePair(path: string, { cert, key }: KeyPair): Promise<void> {
+export async function saveKeyPair(path: string, { cert, key }: KeyPair): Promise<void> {
   await savePrivately(path, `${key}\n${cert}\n`);
 }
 
 /** Reads a file; undefined when it does not exist. @throws when it cannot be read */
-export async function readPrivately(path: string): Promise<string | undefined> {
+export async function readFileIfPresent(path: string): Promise<string | undefined> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
@@ -125,7 +125,7 @@ async function load() {
 const ACME_IDENTIFIER = "1.3.6.1.5.5.7.1.31";
 
 /**
- * Makes a self-signed certificate. Times in epoch ms. `hostname`: as for isForHost. `random`: its serial number.
+ * Makes a self-signed certificate. Times in epoch ms. `hostname`: as for isCertificateForHost. `random`: its serial number.
  * `proof`: the key authorization that it shows to an authority (RFC 8737 §3).
  */
 export async function selfSign(

@@ -22,7 +22,7 @@ const LONGEST_WAIT_MS = 7 * 24 * HOUR_MS;
  * of its life. `soonest`: when a window counts at the earliest, so that one in the past does not have orders follow each
  * other without end. Its fingerprint chooses the exact moment, which so stays the same, and differs between certificates.
  */
-export function renewalTime(
+export function certificateRenewalTime(
   certificate: X509Certificate,
   suggested: RenewalWindow | undefined,
   soonest: number,
@@ -43,14 +43,14 @@ export function renewalTime(
  * Tells whether a renewal still waits for a name that fails, since the certificate is good for it: between half of its
  * life and the latest renewal. An earlier one is urgent, as after a revocation.
  */
-export function isPatient({ validFromDate, validToDate }: X509Certificate, now: number): boolean {
+export function mayCertificateRenewalWait({ validFromDate, validToDate }: X509Certificate, now: number): boolean {
   const [from, until] = [validFromDate.getTime(), validToDate.getTime()];
   const age = (now - from) / (until - from);
   return age >= 0.5 && age < LATEST;
 }
 
 /** Adds a failure. `chance`: 0 to 1. `askedFor`: the earliest time that the authority allows. `rest`: as in Trouble. */
-export function afterFailure(
+export function addCertificateFailure(
   last: Trouble | undefined,
   {
     now,
@@ -65,7 +65,7 @@ export function afterFailure(
 }
 
 /** Moves a failure to `now`, with its wait, after the clock was set back to before it. */
-export const asOfNow = (trouble: Trouble, now: number): Trouble => ({
+export const moveCertificateFailureToNow = (trouble: Trouble, now: number): Trouble => ({
   ...trouble,
   at: now,
   retryAt: now + trouble.retryAt - trouble.at,

@@ -15,7 +15,7 @@ const SIGNATURES = {
 const signingKeyType = ({ key }: KeyPair): string => createPrivateKey(key).asymmetricKeyType ?? "";
 
 /** Tells whether the pair signs what devices can check: its key is RSA or EC, and an authority issued it. */
-export function signs(pair: KeyPair): boolean {
+export function canKeyPairSignFiles(pair: KeyPair): boolean {
   const certificate = new X509Certificate(pair.cert);
   return signingKeyType(pair) in SIGNATURES && !certificate.verify(certificate.publicKey);
 }

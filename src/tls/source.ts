@@ -9,7 +9,7 @@ import type { Log } from "../base/log.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { TlsMode } from "../config.ts";
 import type { AlpnProofs } from "./alpn-front.ts";
-import { findPairProblem, isForHost, type KeyPair, loadPair, savePair, selfSign } from "./pair.ts";
+import { findKeyPairProblem, isCertificateForHost, type KeyPair, loadKeyPair, saveKeyPair, selfSign } from "./pair.ts";
 
 /** A domain that is served here, for people of a tenant. */
 export interface DomainHosts {
@@ -100,7 +100,10 @@ export interface Source {
 const LOOK_MS = 2_000;
 
 /** Reads the operator's certificate from two files, and again when they change. */
-export function fileSource(files: { cert: string; key: string }, { runtime, log }: CertificateSetup): Source {
+export function fileCertificateSource(
+  files: { cert: string; key: string },
+  { runtime, log }: CertificateSetup,
+): Source {
   let seen = "";
 
   /** Changes when either file is written, or replaced by another. */
@@ -112,7 +115,7 @@ export function fileSource(files: { cert: string; key: string }, { runtime, log 
   async function read(): Promise<KeyPair> {
     const [cert, key] = await Promise.all([readFile(files.cert, "utf8"), readFile(files.key, "utf8")]);
     const pair = { cert, key };
-    const problem = findPairProblem(pair);
+    const problem = findKeyPairProblem(pair);
     if (problem) throw new ConfigError(`MAILROOM_TLS: ${problem} (${files.cert}, ${files.key})`);
     const until = new X509Certificate(cert).validToDate;
     if (until.getTime() < runtime.now()) log.warn("certificate has expired", { cert: files.cert, until });
@@ -154,25 +157,25 @@ const SELF_SIGNED_DAYS = 3650;
 const RENEW_BEFORE_DAYS = 30;
 
 /** Makes a self-signed certificate on first start and keeps it: clients cannot verify it, but mail is encrypted. */
-export function selfSignedSource({ hostname, folder, runtime, log }: CertificateSetup): Source {
+export function selfSignedCertificateSource({ hostname, folder, runtime, log }: CertificateSetup): Source {
   const path = join(folder, "tls", "self-signed.pem");
 
   async function loadStored(): Promise<KeyPair | undefined> {
-    const pair = await loadPair(path);
+    const pair = await loadKeyPair(path);
     if (!pair) return undefined;
     const certificate = new X509Certificate(pair.cert);
     const now = runtime.now();
     const isLasting = certificate.validToDate.getTime() - now > RENEW_BEFORE_DAYS * DAY_MS;
     // A certificate made while the clock was ahead is not valid yet.
     const isBegun = certificate.validFromDate.getTime() <= now;
-    return isForHost(certificate, hostname) && isLasting && isBegun ? pair : undefined;
+    return isCertificateForHost(certificate, hostname) && isLasting && isBegun ? pair : undefined;
   }
 
   async function make(): Promise<KeyPair> {
     const from = runtime.now() - DAY_MS;
     const until = runtime.now() + SELF_SIGNED_DAYS * DAY_MS;
     const pair = await selfSign(hostname, from, until, runtime.randomBytes(16));
-    await savePair(path, pair);
+    await saveKeyPair(path, pair);
     log.info("self-signed certificate made", { hostname, until: new Date(until) });
     return pair;
   }

@@ -11,7 +11,7 @@ import { createTarDecoder, type ParsedTarEntry } from "modern-tar";
 import { type Entry, fromRandomAccessReaderPromise, RandomAccessReader } from "../base/zip.ts";
 import type { Entry as Listed } from "../store/named-files.ts";
 import { isMbox } from "./mbox.ts";
-import { type MailFile, readUnpackedBeginning, type Tree, unpacked } from "./tree.ts";
+import { type MailFile, readUnpacked, readUnpackedBeginning, type Tree } from "./tree.ts";
 
 /** The list of a zip's files takes 1 kB for each. */
 const MOST_FILES = 500_000;
@@ -149,7 +149,7 @@ interface TarFile {
 }
 
 async function* readTarEntries(file: MailFile): AsyncGenerator<ParsedTarEntry> {
-  const bytes = unpacked(file);
+  const bytes = readUnpacked(file);
   const archive = new ReadableStream<Uint8Array>({
     async pull(controller) {
       const { done, value } = await bytes.next();

@@ -19,11 +19,11 @@ import { pause } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { BIT_OF, IMAP_FLAGS } from "../mailbox/imap/uids.ts";
 import { firstMessageId } from "../message/message-id.ts";
-import { openConfiguredNames } from "../net/configured-names.ts";
+import { createConfiguredHostLookup } from "../net/configured-names.ts";
 import { errorCode, NO_CONNECTION } from "../net/http-client.ts";
 import type { Folder } from "../store/schema.ts";
-import { addFlag, addKeywords, applyGmailLabels, type Marks, readGmailLabel } from "./marks.ts";
-import { type FoundMessage, filedAs, type KnownMessage, type NotFound, type Source } from "./sources.ts";
+import { addImapFlag, addImapKeywords, chooseGmailFolder, type Marks, readGmailLabel } from "./marks.ts";
+import { type FoundMessage, filingForFolderName, type KnownMessage, type NotFound, type Source } from "./sources.ts";
 
 export interface ImapAccount {
   host: string;
@@ -51,7 +51,7 @@ export interface ImapRequest {
 const PORTS = { "imaps:": 993, "imap:": 143 } as const;
 
 /** `imaps://user@host[:port]`; undefined for anything else. TLS names the host without a final dot (RFC 6066 §3). */
-export function readAccount(text: string): ImapAccount | undefined {
+export function readImapAccountUrl(text: string): ImapAccount | undefined {
   const url = URL.parse(text);
   if (!url || (url.protocol !== "imaps:" && url.protocol !== "imap:")) return undefined;
   if (url.hostname === "" || url.username === "" || url.password !== "") return undefined;
@@ -115,7 +115,9 @@ interface FolderProgress {
 }
 
 /** @throws AppError unauthorized for a refused password or token, not_found for a folder that is not there, upstream_failed */
-export async function* findInAccount(request: ImapRequest): AsyncGenerator<FoundMessage | NotFound | KnownMessage> {
+export async function* findImapAccountMessages(
+  request: ImapRequest,
+): AsyncGenerator<FoundMessage | NotFound | KnownMessage> {
   const { account, runtime, log } = request;
   let remaining: FolderProgress[] | undefined;
   let lostAt = "";
@@ -166,7 +168,7 @@ export async function* findInAccount(request: ImapRequest): AsyncGenerator<Found
 
 /** Connects to the first of the server's addresses that takes the connection. */
 async function connect(request: ImapRequest): Promise<ImapFlow> {
-  const addresses = await openConfiguredNames(request.runtime)(request.account.host);
+  const addresses = await createConfiguredHostLookup(request.runtime)(request.account.host);
   const token = await request.account.token?.();
   for (let turn = 0; ; turn++) {
     const client = clientFor(request, addresses[turn] ?? "", token);
@@ -295,7 +297,7 @@ async function foldersToRead(client: ImapFlow, request: ImapRequest): Promise<Fo
 
 function toFolderSource({ path, delimiter, specialUse = "" }: ListResponse, { host }: ImapAccount): Source {
   const name = delimiter ? path.split(delimiter).join("/") : path;
-  return { path: `${host} ${name}`, format: "imap", ...filedAs(name, FOLDER_OF_USE[specialUse]) };
+  return { path: `${host} ${name}`, format: "imap", ...filingForFolderName(name, FOLDER_OF_USE[specialUse]) };
 }
 
 async function* read(
@@ -420,16 +422,16 @@ function readImapMarks(
   if (flags.has("\\Draft")) marks.folder = "drafts";
   if (flags.has("\\Deleted")) marks.deleted = true;
   if (!gmail) {
-    addKeywords(marks, flags);
+    addImapKeywords(marks, flags);
     return marks;
   }
   for (const flag of flags) {
     const bit = BIT_OF.get(flag.toLowerCase()) ?? 0;
-    if (bit !== IMAP_FLAGS.deleted) addFlag(marks, bit);
+    if (bit !== IMAP_FLAGS.deleted) addImapFlag(marks, bit);
   }
   const folders = new Set<Folder>();
   for (const label of labels) readGmailLabel(marks, folders, label.replace(/^\\/, ""));
-  applyGmailLabels(marks, folders);
+  chooseGmailFolder(marks, folders);
   // Gmail has no labels for trash and spam.
   if (gmail.folder === "trash" || gmail.folder === "spam") marks.folder = gmail.folder;
   return marks;

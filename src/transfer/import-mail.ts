@@ -11,8 +11,8 @@
 import { join } from "node:path";
 import { isUnavailable } from "../base/errors.ts";
 import { pause } from "../base/pause.ts";
-import { originalOnly } from "../mailbox/filing/prepare.ts";
-import { fileTransferred, hasMessage, type TransferredMessage } from "../mailbox/filing/transfer.ts";
+import { prepareUnreadableMessage } from "../mailbox/filing/prepare.ts";
+import { fileTransferred, isMessageAlreadyInMailbox, type TransferredMessage } from "../mailbox/filing/transfer.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import { parseSender } from "../message/address.ts";
@@ -20,14 +20,21 @@ import { findHeader, withoutBcc } from "../message/headers.ts";
 import { fingerprintMessage, firstMessageId } from "../message/message-id.ts";
 import { createDnsCache } from "../net/dns-cache.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
-import { isClaimed } from "../store/claim.ts";
+import { isDataFolderClaimed } from "../store/claim.ts";
 import type { Core } from "../store/core.ts";
-import { isBusy } from "../store/store.ts";
+import { isStoreBusy } from "../store/store.ts";
 import { UnparseableError } from "../workers/jobs.ts";
 import { createParserPool, type ParserPool } from "../workers/parser-pool.ts";
 import type { StartParser } from "../workers/parser-process.ts";
 import { choosePlacement, type Destination, type Placement } from "./placement.ts";
-import { type FoundMessage, type KnownMessage, type NotFound, type Source, type Unwrapped, unwrap } from "./sources.ts";
+import {
+  type FoundMessage,
+  type KnownMessage,
+  type NotFound,
+  type Source,
+  type Unwrapped,
+  unwrapImportedMessage,
+} from "./sources.ts";
 
 /** Bytes. A larger message is reported instead of imported, and its source yields only its beginning. */
 export const LARGEST_MESSAGE = 64 * 1024 * 1024;
@@ -90,7 +97,7 @@ export async function importMail(
       tally.fail(source, { place, reason: `too large: ${size} bytes` });
       return;
     }
-    const unwrapped = unwrap(found);
+    const unwrapped = unwrapImportedMessage(found);
     if (unwrapped.bytes.byteLength === 0) {
       tally.fail(source, { place, reason: "empty" });
       return;
@@ -108,7 +115,7 @@ export async function importMail(
   }
 
   const isThere = ({ bytes: content, fields }: Unwrapped, { mailboxId, kind, exported }: Placement): boolean =>
-    hasMessage(core.db, {
+    isMessageAlreadyInMailbox(core.db, {
       mailboxId,
       kind,
       messageId: firstMessageId(findHeader(fields, "message-id") ?? ""),
@@ -122,7 +129,7 @@ export async function importMail(
       log.error("message cannot be parsed", { size: content.byteLength, error });
       const original = withoutBcc(content);
       const from = parseSender(findHeader(fields, "from") ?? "")?.email ?? "";
-      return originalOnly(original, from, await store.blobs.write(original), error.message);
+      return prepareUnreadableMessage(original, from, await store.blobs.write(original), error.message);
     });
     if (!exported) return { ...transferred, message };
     const { fingerprint, size, results } = exported;
@@ -138,7 +145,7 @@ export async function importMail(
       return true;
     } catch (error) {
       if (!isUnavailable(error)) throw error;
-      stopped = isBusy(error) && isInterrupted() ? "interrupted" : "unavailable";
+      stopped = isStoreBusy(error) && isInterrupted() ? "interrupted" : "unavailable";
       if (stopped === "unavailable") reason = error.cause instanceof Error ? error.cause.message : error.message;
       return false;
     }
@@ -283,7 +290,7 @@ export interface Pacing {
 
 export function createPacing({ site: { folder }, runtime, log }: Core, isInterrupted = () => false): Pacing {
   let room = FEWEST;
-  let served = isClaimed(folder);
+  let served = isDataFolderClaimed(folder);
   let lookedAt = runtime.now();
 
   async function whenFree<T>(transaction: () => T): Promise<T> {
@@ -291,7 +298,7 @@ export function createPacing({ site: { folder }, runtime, log }: Core, isInterru
       try {
         return transaction();
       } catch (error) {
-        if (!isBusy(error) || isInterrupted()) throw error;
+        if (!isStoreBusy(error) || isInterrupted()) throw error;
         log.warn("another process keeps the store busy; waiting for it");
         await pause(runtime, BESIDE_SERVER_MS);
       }
@@ -300,11 +307,11 @@ export function createPacing({ site: { folder }, runtime, log }: Core, isInterru
 
   return {
     room: () => room,
-    isServed: () => isClaimed(folder),
+    isServed: () => isDataFolderClaimed(folder),
     async run(count, transaction) {
       let startedAt = runtime.now();
       if (startedAt - lookedAt >= LOOK_MS) {
-        served = isClaimed(folder);
+        served = isDataFolderClaimed(folder);
         lookedAt = startedAt;
       }
       const result = await whenFree(() =>
@@ -328,7 +335,7 @@ export function createPacing({ site: { folder }, runtime, log }: Core, isInterru
 const IN_HAND = 32;
 
 /** `start`: for tests. */
-export function openParser(
+export function openImportParser(
   { site: { folder }, store: { remote }, runtime, log }: Core,
   start?: StartParser,
 ): ParserPool {

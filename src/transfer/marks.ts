@@ -51,7 +51,7 @@ const GMAIL_UNREAD = /^(?:unread|ungelesen|non lus?|no leidos?|no leídos?|da le
 const GMAIL_STARRED = /^(?:starred|markiert|suivis|destacados?|speciali|com estrela|met ster)$/i;
 
 /** Reads the marks of a header and removes them. `header`: latin1, LF or CRLF, with or without its final empty line. */
-export function takeMarks(header: string): { header: string; marks: Marks } {
+export function takeHeaderMarks(header: string): { header: string; marks: Marks } {
   const marks: Marks = { labels: [] };
   const ours = EXPORT.exec(header);
   if (ours) return { header: header.slice(ours[0].length), marks: { ...marks, exported: unfolded(ours.at(-1)) } };
@@ -73,22 +73,22 @@ const unfolded = (folded = ""): string => folded.slice(0, LONGEST_MARK).replace(
 function readMark(marks: Marks, name: string, value: string): void {
   if (name === "status") marks.read = value.includes("R");
   else if (name === "x-status") {
-    if (value.includes("A")) addFlag(marks, IMAP_FLAGS.answered);
+    if (value.includes("A")) addImapFlag(marks, IMAP_FLAGS.answered);
     if (value.includes("F")) marks.starred = true;
     if (value.includes("T")) marks.folder = "drafts";
     if (value.includes("D")) marks.folder = "trash";
-  } else if (name === "x-keywords" || name === "x-mozilla-keys") addKeywords(marks, value.split(/\s+/));
+  } else if (name === "x-keywords" || name === "x-mozilla-keys") addImapKeywords(marks, value.split(/\s+/));
   else if (name === "x-mozilla-status") {
     const flags = Number.parseInt(value, 16) || 0;
     marks.read = (flags & MOZILLA_READ) !== 0;
     if (flags & MOZILLA_MARKED) marks.starred = true;
-    if (flags & MOZILLA_REPLIED) addFlag(marks, IMAP_FLAGS.answered);
-    if (flags & MOZILLA_FORWARDED) addFlag(marks, IMAP_FLAGS.forwarded);
+    if (flags & MOZILLA_REPLIED) addImapFlag(marks, IMAP_FLAGS.answered);
+    if (flags & MOZILLA_FORWARDED) addImapFlag(marks, IMAP_FLAGS.forwarded);
     if (flags & MOZILLA_EXPUNGED) marks.deleted = true;
   } else if (name === "x-gmail-labels") readGmailLabels(marks, value);
 }
 
-export function addFlag(marks: Pick<Marks, "imapFlags">, flag: number): void {
+export function addImapFlag(marks: Pick<Marks, "imapFlags">, flag: number): void {
   marks.imapFlags = (marks.imapFlags ?? 0) | flag;
 }
 
@@ -105,15 +105,15 @@ const THUNDERBIRD: Readonly<Record<string, string>> = {
  * Adds IMAP flags and keywords: those that IMAP has here as flags, Thunderbird's tags as labels, too, others as labels, except
  * more of those that begin with `$` and some that programs set.
  */
-export function addKeywords(marks: Marks, keywords: Iterable<string>): void {
+export function addImapKeywords(marks: Marks, keywords: Iterable<string>): void {
   for (const keyword of keywords) {
     const lower = keyword.toLowerCase();
     const [flag, tag] = [lower === "forwarded" ? IMAP_FLAGS.forwarded : BIT_OF.get(lower), THUNDERBIRD[lower]];
-    if (flag !== undefined && flag !== IMAP_FLAGS.deleted) addFlag(marks, flag);
+    if (flag !== undefined && flag !== IMAP_FLAGS.deleted) addImapFlag(marks, flag);
     if (tag !== undefined) marks.labels.push(tag);
     if (/^\$?junk$/.test(lower)) marks.folder ??= "spam";
     if (flag !== undefined || lower === "") continue;
-    if (!/^(?:\$.*|\\.*|notjunk|junkrecorded|receiptchecked)$/.test(lower)) marks.labels.push(labelNamed(keyword));
+    if (!/^(?:\$.*|\\.*|notjunk|junkrecorded|receiptchecked)$/.test(lower)) marks.labels.push(makeLabelName(keyword));
   }
 }
 
@@ -127,20 +127,20 @@ function readGmailLabels(marks: Marks, value: string): void {
   );
   const folders = new Set<Folder>();
   for (const name of names) readGmailLabel(marks, folders, name);
-  applyGmailLabels(marks, folders);
+  chooseGmailFolder(marks, folders);
 }
 
 /** Applies one of Gmail's labels to `marks`; a label that is a folder goes to `folders`. */
 export function readGmailLabel(marks: Marks, folders: Set<Folder>, name: string): void {
-  const folder = folderNamed(name);
+  const folder = findFolderByName(name);
   if (GMAIL_UNREAD.test(name)) marks.read = false;
   else if (GMAIL_STARRED.test(name)) marks.starred = true;
   else if (folder) folders.add(folder);
-  else if (!GMAIL_NOISE.test(name) && labelNamed(name) !== "") marks.labels.push(labelNamed(name));
+  else if (!GMAIL_NOISE.test(name) && makeLabelName(name) !== "") marks.labels.push(makeLabelName(name));
 }
 
 /** Picks the one folder to file into. A message to oneself is in both the inbox and sent mail. */
-export function applyGmailLabels(marks: Marks, folders: ReadonlySet<Folder>): void {
+export function chooseGmailFolder(marks: Marks, folders: ReadonlySet<Folder>): void {
   if (folders.has("sent")) marks.sent = true;
   const order: readonly Folder[] = ["trash", "spam", "drafts", "inbox", "sent"];
   marks.folder = order.find((folder) => folders.has(folder)) ?? "archive";
@@ -174,7 +174,7 @@ const folded = (name: string): string =>
     .trim();
 
 /** The folder here for a usual folder name. `INBOX/Sent` and `[Gmail]/Trash` count by their last part. */
-export function folderNamed(path: string): Folder | undefined {
+export function findFolderByName(path: string): Folder | undefined {
   const names = path.split("/").map(folded);
   const last = names.at(-1) ?? "";
   const isTop = names.slice(0, -1).every((name) => /^(?:inbox|\[(?:gmail|google mail)\])$/.test(name));
@@ -185,7 +185,7 @@ export function folderNamed(path: string): Folder | undefined {
 const LONGEST_LABEL = 60;
 
 /** A label made of the name of a folder or label; "" if no character remains. */
-export const labelNamed = (name: string): string =>
+export const makeLabelName = (name: string): string =>
   name
     .replace(/^(?:INBOX|\[(?:Gmail|Google Mail)\])\//i, "")
     .replace(/[\p{Cc}\s]+/gu, " ")

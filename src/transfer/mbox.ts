@@ -9,7 +9,7 @@
  *
  * Memory: one message, at most `mostBytes` of it, and two pieces of the file.
  */
-import { isGzip, type MailFile, unpacked } from "./tree.ts";
+import { isGzip, type MailFile, readUnpacked } from "./tree.ts";
 
 export interface MboxMessage {
   /** Offset of its `From ` line in the unpacked file, in bytes. */
@@ -58,7 +58,7 @@ export const isMbox = (beginning: Buffer): boolean =>
  */
 export async function* readMbox(file: MailFile, mostBytes: number): AsyncGenerator<MboxMessage> {
   const isPacked = file.read === undefined || isGzip(Buffer.from(await file.read(0, 2)));
-  yield* cut(unpacked(file), isPacked ? undefined : file, mostBytes);
+  yield* cut(readUnpacked(file), isPacked ? undefined : file, mostBytes);
 }
 
 async function* cut(

@@ -11,7 +11,7 @@ import { type HeaderField, listHeaders, readHeaders } from "../message/headers.t
 import { type Entry, type NamedFiles, OWN_FILES, readPieces } from "../store/named-files.ts";
 import type { Folder } from "../store/schema.ts";
 import { isTar, isZip, KEYWORDS, openTar, openZip } from "./archives.ts";
-import { addFlag, addKeywords, folderNamed, labelNamed, type Marks, takeMarks } from "./marks.ts";
+import { addImapFlag, addImapKeywords, findFolderByName, type Marks, makeLabelName, takeHeaderMarks } from "./marks.ts";
 import { isMbox, readMbox } from "./mbox.ts";
 import { isGzip, type MailFile, readUnpackedBeginning, type Tree } from "./tree.ts";
 
@@ -92,7 +92,7 @@ function createFileTree(files: NamedFiles): Tree {
  * All mail at `path`, which is absolute. `mostBytes`: of one message in memory. `files`: who opens it. @throws errors of the
  * file system if there is no `path`
  */
-export async function* findMessages(
+export async function* findMessagesInFiles(
   path: string,
   mostBytes: number,
   files = OWN_FILES,
@@ -112,7 +112,7 @@ export async function* findMessages(
   try {
     const beginning = await readUnpackedBeginning(file);
     const isArchive = isTar(beginning) || isZip(beginning);
-    const folder = folderNamed(mailFolderName(path));
+    const folder = findFolderByName(mailFolderName(path));
     const named = folder === undefined ? { labels: [] } : { folder, sent: folder === "sent", labels: [] };
     if (isArchive) yield* archived(tree, path, mostBytes);
     else if (isMbox(beginning)) yield* mbox(tree, { path, format: "mbox", ...named }, mostBytes);
@@ -164,13 +164,16 @@ async function* readAll(
 /** `names`: names of the folders, from the outermost to this one. */
 function createFolderSource(path: string, format: Source["format"], names: readonly string[]): Source {
   const name = names.join("/");
-  return { path, format, ...(name === "" ? { labels: [] } : filedAs(name)) };
+  return { path, format, ...(name === "" ? { labels: [] } : filingForFolderName(name)) };
 }
 
 /** How mail from a folder of that name is filed: in the same folder here, else in the archive, with the name as a label. */
-export function filedAs(name: string, folder = folderNamed(name)): Pick<Source, "folder" | "sent" | "labels"> {
+export function filingForFolderName(
+  name: string,
+  folder = findFolderByName(name),
+): Pick<Source, "folder" | "sent" | "labels"> {
   if (folder !== undefined) return { folder, sent: folder === "sent", labels: [] };
-  return { folder: "archive", labels: [labelNamed(name)].filter((label) => label !== "") };
+  return { folder: "archive", labels: [makeLabelName(name)].filter((label) => label !== "") };
 }
 
 /** The entries of a folder; or the reason why it cannot be read. */
@@ -260,10 +263,10 @@ function marksIn(name: string, keywords: readonly string[]): Marks {
   if (flags.includes("F")) marks.starred = true;
   if (flags.includes("D")) marks.folder = "drafts";
   if (flags.includes("T")) marks.folder = "trash";
-  if (flags.includes("R")) addFlag(marks, IMAP_FLAGS.answered);
-  if (flags.includes("P")) addFlag(marks, IMAP_FLAGS.forwarded);
+  if (flags.includes("R")) addImapFlag(marks, IMAP_FLAGS.answered);
+  if (flags.includes("P")) addImapFlag(marks, IMAP_FLAGS.forwarded);
   const letters = [...flags].filter((letter) => letter >= "a");
-  addKeywords(
+  addImapKeywords(
     marks,
     letters.map((letter) => keywords[letter.charCodeAt(0) - "a".charCodeAt(0)] ?? ""),
   );
@@ -382,13 +385,13 @@ const MOST_HEADER = { fields: 500, bytes: 128 * 1024 };
  * Undoes mbox quoting, removes the marks of mail programs, and ends lines with CRLF. The same message is thus
  * recognised whether it came over SMTP, from an mbox file or from a Maildir.
  */
-export function unwrap(
+export function unwrapImportedMessage(
   found: Pick<FoundMessage, "content" | "fromLine" | "unquoted" | "receivedAt" | "writtenAt" | "marks">,
 ): Unwrapped {
   const whole = found.content.toString("latin1");
   const end = endOfHeader(whole);
   const isMbox = found.fromLine !== undefined;
-  const taken = isMbox ? takeMarks(whole.slice(0, end)) : { header: whole.slice(0, end), marks: { labels: [] } };
+  const taken = isMbox ? takeHeaderMarks(whole.slice(0, end)) : { header: whole.slice(0, end), marks: { labels: [] } };
   const text = withCrlf(taken.header + (isMbox && !found.unquoted ? unquote(whole.slice(end)) : whole.slice(end)));
   const bytes = text === whole ? found.content : Buffer.from(text, "latin1");
   const { fields } = readHeaders(bytes, 0, undefined, MOST_HEADER);

@@ -28,7 +28,7 @@ export const isGzip = (beginning: Uint8Array): boolean => beginning[0] === 0x1f 
 const CHUNK_BYTES = 128 * 1024;
 
 /** The bytes of a file, gunzipped where it is gzipped. @throws errors of gzip */
-export async function* unpacked(file: Pick<MailFile, "pieces">): AsyncGenerator<Buffer> {
+export async function* readUnpacked(file: Pick<MailFile, "pieces">): AsyncGenerator<Buffer> {
   const pieces = file.pieces()[Symbol.asyncIterator]();
   let first: Buffer = Buffer.alloc(0);
   let next: IteratorResult<Uint8Array>;
@@ -65,7 +65,7 @@ const BEGINNING_BYTES = 4096;
 /** The first bytes of a file, unpacked. @throws errors of the file system and of gzip */
 export async function readUnpackedBeginning(file: Pick<MailFile, "pieces">): Promise<Buffer> {
   let beginning: Buffer = Buffer.alloc(0);
-  for await (const chunk of unpacked(file)) {
+  for await (const chunk of readUnpacked(file)) {
     beginning = Buffer.concat([beginning, chunk.subarray(0, BEGINNING_BYTES - beginning.length)]);
     if (beginning.length === BEGINNING_BYTES) break;
   }

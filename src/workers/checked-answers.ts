@@ -2,7 +2,7 @@
  * Checks what parsers say before anything else sees it. A parser read what strangers sent, so its answers are taken for values
  * of the form that a parser gives, and for nothing that leads to files other than its own.
  */
-import { framesIn, printable } from "../base/child-process.ts";
+import { findStackFrames, printable } from "../base/child-process.ts";
 import type { DnsQuestion, FromParser, Prepared } from "./jobs.ts";
 
 /** RFC 1035 §3.1 allows 253 characters; escapes may lengthen a name fourfold. */
@@ -45,7 +45,7 @@ function isQuestion(question: unknown): boolean {
 }
 
 /** A message of a parser. @throws Error for any other value */
-export function readMessage(message: unknown): FromParser {
+export function checkParserMessage(message: unknown): FromParser {
   if (!isPlain(message)) fail("no message");
   if (message.ready === true) return { ready: true };
   if (!Number.isSafeInteger(message.id)) fail("a message without a number");
@@ -57,15 +57,15 @@ export function readMessage(message: unknown): FromParser {
       fail("no failure");
     }
     // Both reach the log.
-    const frames = typeof stack === "string" ? framesIn(stack.slice(0, LONGEST_STACK)) : undefined;
+    const frames = typeof stack === "string" ? findStackFrames(stack.slice(0, LONGEST_STACK)) : undefined;
     const failure = { message: printable(text.slice(0, LONGEST_ERROR)), stack: frames, code };
     return { id: message.id as number, failure };
-  } else if (message.result !== undefined) readResult(message.result);
+  } else if (message.result !== undefined) checkParserResult(message.result);
   return message as unknown as FromParser;
 }
 
 /** The result of a job. @throws Error for any other value */
-export function readResult(result: unknown): Prepared {
+export function checkParserResult(result: unknown): Prepared {
   if (!isPlain(result) || Object.keys(result).some((name) => !RESULTS.has(name))) fail("no result");
   const { message, content } = result as Prepared;
   const files = message?.attachments ?? [];
@@ -75,7 +75,7 @@ export function readResult(result: unknown): Prepared {
 }
 
 /** The blobs that a job has staged. @throws Error if one has no blob's name, or its file does not lie in the stage */
-export function readStaged({ staged = [] }: Prepared, stage: string): Required<Prepared>["staged"] {
+export function checkStagedBlobs({ staged = [] }: Prepared, stage: string): Required<Prepared>["staged"] {
   const isOwn = (file: string): boolean => file.startsWith(`${stage}/`) && !file.slice(stage.length + 1).includes("/");
   if (!staged.every(({ name, file }) => BLOB.test(name) && isOwn(file))) fail("a file of another place");
   return staged;

@@ -23,7 +23,7 @@ import { LARGE_BYTES, TIMES_ITS_SIZE } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type Answer, answerWithin, type DnsCache } from "../net/dns-cache.ts";
 import { asUnavailable } from "../store/store.ts";
-import { createFairQueue, createUsage } from "./fair-queue.ts";
+import { createFairQueue, createSourceUsage } from "./fair-queue.ts";
 import {
   type DnsQuestion,
   type JobReply,
@@ -110,7 +110,7 @@ export function createDispatcher({
   mostIsolated: number;
   start: StartParser;
 }) {
-  const usage = createUsage(runtime.now);
+  const usage = createSourceUsage(runtime.now);
   const mostBytesParked = Math.min(MOST_BYTES_PARKED, mostLargeBytes);
   const openGroup = (name: GroupName, mostShared: number): Group => ({
     name,

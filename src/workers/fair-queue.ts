@@ -25,7 +25,7 @@ const MS_PER_BYTE = 1 / 50;
 const MOST_BY_SIZE_MS = 10_000;
 
 /** `now`: epoch ms. Remembers `most` sources, and forgets those that were charged longest ago. */
-export function createUsage(now: () => number, most = MOST_SOURCES) {
+export function createSourceUsage(now: () => number, most = MOST_SOURCES) {
   const sources = new Map<string, Used>();
 
   function present(source: string): Used {
@@ -78,7 +78,7 @@ export interface Waiting {
 
 /** A queue of at most `most` items and `mostBytes` bytes. */
 export function createFairQueue<T extends Waiting>(
-  usage: Pick<ReturnType<typeof createUsage>, "used">,
+  usage: Pick<ReturnType<typeof createSourceUsage>, "used">,
   { most, mostBytes }: { most: number; mostBytes: number },
 ) {
   const items: T[] = [];

@@ -114,18 +114,18 @@ export type OutboundContent = { bytes: Uint8Array } | { blob: string; size: numb
 const LARGEST_ROW_CONTENT = 256 * 1024;
 
 /** Makes large content durable, given in two pieces. @throws the error of the file system */
-export async function keepContent(
+export async function storeOutboundContent(
   blobs: Pick<Blobs, "write">,
   signatures: Uint8Array,
   message: Uint8Array,
 ): Promise<OutboundContent> {
   const size = signatures.byteLength + message.byteLength;
   if (size > LARGEST_ROW_CONTENT) return { blob: await blobs.write(signatures, message), size };
-  return { bytes: joined(signatures, message) };
+  return { bytes: joinSignedMessage(signatures, message) };
 }
 
 /** Copies both into one new array. */
-export function joined(signatures: Uint8Array, message: Uint8Array): Uint8Array {
+export function joinSignedMessage(signatures: Uint8Array, message: Uint8Array): Uint8Array {
   const bytes = new Uint8Array(signatures.byteLength + message.byteLength);
   bytes.set(signatures);
   bytes.set(message, signatures.byteLength);

@@ -12,24 +12,24 @@ import { dirname, join } from "node:path";
 import type { SigningKey } from "../authentication/dkim.ts";
 import type { Authentication } from "../authentication/dmarc.ts";
 import type { SmtpContext } from "../authentication/evidence.ts";
-import { decodeMessage } from "../base/child-messages.ts";
+import { decodeChildMessage } from "../base/child-messages.ts";
 import type { Log } from "../base/log.ts";
-import { documentMemory, memoryLimit, mostLargeBytes as mostLarge, TIMES_ITS_SIZE } from "../base/memory.ts";
+import { documentMemory, memoryLimit, largeMessageMemoryLimit as mostLarge, TIMES_ITS_SIZE } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { ReadDocument } from "../documents/kind.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
-import { type ComposeStored, type OctetsParts, sizeOfParts } from "../mailbox/reading/composers.ts";
+import { type ComposeStored, estimateComposedSize, type OctetsParts } from "../mailbox/reading/composers.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../message/reading.ts";
 import type { Carriage } from "../message/recode.ts";
 import type { DnsCache } from "../net/dns-cache.ts";
-import { canonicalAddress, networkOfAddress } from "../net/ip.ts";
+import { canonicalIpAddress, ipAddressNetwork } from "../net/ip.ts";
 import type { Source } from "../smtp/spool.ts";
 import type { Blobs } from "../store/blobs.ts";
 import type { Lender } from "../store/remote-blobs.ts";
 import { asUnavailable } from "../store/store.ts";
-import { readResult, readStaged } from "./checked-answers.ts";
+import { checkParserResult, checkStagedBlobs } from "./checked-answers.ts";
 import { createDispatcher, type Work } from "./dispatcher.ts";
 import {
   type DocumentJob,
@@ -217,7 +217,7 @@ export function createParserPool({
     try {
       if (isComposition(job.source)) await lend(remote, job.source.files, stage);
       const prepared = await add(work, { ...job, stage, stageOnly: true }, size, { keys });
-      await adoptAll(readStaged(prepared, stage), remote);
+      await adoptAll(checkStagedBlobs(prepared, stage), remote);
       return prepared;
     } finally {
       await rm(stage, { recursive: true, force: true });
@@ -231,7 +231,7 @@ export function createParserPool({
     try {
       if (remote) await lend(remote, parts.files, stage);
       const job: OctetsJob = { octets: parts, ...(remote && { stage }), ...(owner !== undefined && { file }) };
-      const { octets } = given(await add(work, job, sizeOfParts(parts)), "octets");
+      const { octets } = given(await add(work, job, estimateComposedSize(parts)), "octets");
       // The mapping stays when the file is gone.
       const bytes = owner === undefined ? undefined : Bun.mmap(file);
       return { ...octets, bytes: bytes && Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength) };
@@ -253,7 +253,7 @@ export function createParserPool({
       try {
         const job: MessageJob = { source, smtpContext, stage, ...(remote && { stageOnly: true }) };
         const prepared = await add({ ...arrivingFrom(smtpContext), isStranger }, job, size, { released });
-        const staged = readStaged(prepared, stage);
+        const staged = checkStagedBlobs(prepared, stage);
         return {
           ...given(prepared, "message", "authentication"),
           staged: {
@@ -335,7 +335,7 @@ async function readReply(path: string, size: number): Promise<Prepared> {
     throw new UnparseableError("The message became too large");
   const reply = await readFile(path);
   try {
-    return readResult((decodeMessage(reply) as { result: unknown }).result);
+    return checkParserResult((decodeChildMessage(reply) as { result: unknown }).result);
   } catch (error) {
     throw new UnparseableError("The message confused the parser", { cause: error });
   }
@@ -362,7 +362,7 @@ async function adoptAll(staged: Required<Prepared>["staged"], blobs: Pick<Blobs,
 
 const arrivingFrom = ({ ip }: SmtpContext): Work => ({
   kind: "arriving",
-  source: networkOfAddress(canonicalAddress(ip)),
+  source: ipAddressNetwork(canonicalIpAddress(ip)),
 });
 
 /** The result of a job, which must have the given parts. */

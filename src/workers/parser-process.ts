@@ -1,5 +1,5 @@
 /** Starts parsers (parser.ts): child processes of this program that read what strangers sent. */
-import { type MessagingChild, ownCommand, startMessagingChild } from "../base/child-process.ts";
+import { type MessagingChild, ownProgramCommand, startMessagingChild } from "../base/child-process.ts";
 
 /** A parser as the pool sees it. `heard` and `ended`: as in startMessagingChild. */
 export type StartParser = (events: { heard(message: unknown): void; ended(how: string): void }) => MessagingChild;
@@ -8,6 +8,7 @@ export type StartParser = (events: { heard(message: unknown): void; ended(how: s
 const ARGUMENT = "parser:";
 
 /** True in a process that a server started as a parser. */
-export const isParser = (): boolean => process.argv[2] === ARGUMENT;
+export const isParserProcess = (): boolean => process.argv[2] === ARGUMENT;
 
-export const startParser: StartParser = (events) => startMessagingChild("parser", [...ownCommand(), ARGUMENT], events);
+export const startParser: StartParser = (events) =>
+  startMessagingChild("parser", [...ownProgramCommand(), ARGUMENT], events);

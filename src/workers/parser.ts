@@ -7,29 +7,28 @@
 
 import { mkdir, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import { withoutSignatures, writeSignatures } from "../authentication/dkim.ts";
-import { type Authentication, findOrganizationalDomains, judge } from "../authentication/dmarc.ts";
-import { evidenceOfHeader, gatherEvidence, type SmtpContext } from "../authentication/evidence.ts";
+import { withoutDkimSignatures, writeDkimSignatures } from "../authentication/dkim.ts";
+import { type Authentication, findOrganizationalDomains, judgeAuthentication } from "../authentication/dmarc.ts";
+import { gatherAuthenticationEvidence, gatherHeaderEvidence, type SmtpContext } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
-import { encodeMessage, hearParent, tellParent } from "../base/child-messages.ts";
-import { collected, LARGE_BYTES } from "../base/memory.ts";
+import { encodeChildMessage, hearParent, tellParent } from "../base/child-messages.ts";
+import { collectGarbage, LARGE_BYTES } from "../base/memory.ts";
 import { type RecordType, systemRuntime } from "../base/runtime.ts";
 import { type PreparedMessage, prepareMessage } from "../mailbox/filing/prepare.ts";
-import { composeOctets, described } from "../mailbox/reading/composers.ts";
+import { composeOctets, describeOctets } from "../mailbox/reading/composers.ts";
 import { authorsIn } from "../message/address.ts";
-import { composeBytes, isComposition } from "../message/composition.ts";
-import { signedBytes, withoutNul } from "../message/headers.ts";
+import { isComposition, serializeComposition } from "../message/composition.ts";
+import { chooseBytesToVerify, withoutNul } from "../message/headers.ts";
 import { performReading } from "../message/reading.ts";
-import { recode, UNKNOWN_SERVER } from "../message/recode.ts";
-import { type Answer, isFresh } from "../net/dns-cache.ts";
-import { readSource } from "../smtp/spool.ts";
+import { recodeForTransport, UNKNOWN_SERVER } from "../message/recode.ts";
+import { type Answer, isDnsAnswerFresh } from "../net/dns-cache.ts";
+import { readMessageSource } from "../smtp/spool.ts";
 import { type FileBlobs, openBlobs } from "../store/blobs.ts";
 import {
   type DnsQuestion,
   type FromParser,
   type Job,
-  joined,
-  keepContent,
+  joinSignedMessage,
   LARGEST_MESSAGE,
   type Prepared,
   type Question,
@@ -37,6 +36,7 @@ import {
   type Signature,
   type SigningOrder,
   type Stage,
+  storeOutboundContent,
   type ToParser,
 } from "./jobs.ts";
 
@@ -77,14 +77,14 @@ function askServer<A extends Answer | Signature>(id: number, question: QuestionA
 /** A large message has been read since the last collection of garbage. */
 let readLarge = false;
 
-const say = (message: FromParser): void => tellParent(encodeMessage(message));
+const say = (message: FromParser): void => tellParent(encodeChildMessage(message));
 
 async function run(job: Job & { id: number; reply: string }): Promise<void> {
   const result = await perform(job);
   if (readLarge) {
     readLarge = false;
     // First, since the server takes memory for a large result.
-    await collected();
+    await collectGarbage();
   }
   tellParent(result);
 }
@@ -92,17 +92,17 @@ async function run(job: Job & { id: number; reply: string }): Promise<void> {
 /** The message that ends a job; a large result is in the file for it. */
 async function perform({ id, reply, ...job }: Job & { id: number; reply: string }): Promise<Uint8Array> {
   try {
-    const done = encodeMessage({ id, result: await prepare(id, job) } satisfies FromParser);
+    const done = encodeChildMessage({ id, result: await prepare(id, job) } satisfies FromParser);
     if (done.byteLength <= LARGEST_MESSAGE) return done;
     // A server that starts beside a command empties the folder.
     await mkdir(dirname(reply), { recursive: true, mode: 0o700 });
     await writeFile(reply, done, { mode: 0o600 });
-    return encodeMessage({ id } satisfies FromParser);
+    return encodeChildMessage({ id } satisfies FromParser);
   } catch (error) {
     const { name, message, stack, code } = error as NodeJS.ErrnoException;
     // What is no error of the system may quote the message.
     const failure = { message: code === undefined ? name : message, stack, code };
-    return encodeMessage({ id, failure } satisfies FromParser);
+    return encodeChildMessage({ id, failure } satisfies FromParser);
   }
 }
 
@@ -118,15 +118,15 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   const { source, blobFolder, smtpContext, stage, stageOnly, shownFrom, headerOnly, signing, isTransferred } = job;
   const { blobs, recent } = getJobState(blobFolder);
   const read = stageOnly && stage !== undefined ? readIn(stage) : blobs.read;
-  const came = isComposition(source) ? await composeBytes(source, read) : await readSource(source);
+  const came = isComposition(source) ? await serializeComposition(source, read) : await readMessageSource(source);
   readLarge ||= came.byteLength > LARGE_BYTES;
   // Its attachments, and the pieces of their encoding.
-  if (isComposition(source) && came.byteLength > LARGE_BYTES) await collected();
+  if (isComposition(source) && came.byteLength > LARGE_BYTES) await collectGarbage();
   const bytes = withoutNul(came);
-  const signed = signedBytes(came, bytes);
+  const signed = chooseBytesToVerify(came, bytes);
   if (smtpContext && shownFrom !== undefined) {
     const shown = async () => ({ authors: authorsIn([`<${shownFrom}>`]) });
-    const gather = headerOnly ? evidenceOfHeader : gatherEvidence;
+    const gather = headerOnly ? gatherHeaderEvidence : gatherAuthenticationEvidence;
     return { authentication: (await authenticate(id, recent, signed, smtpContext, shown, gather)).authentication };
   }
   const staged: Required<Prepared>["staged"] = [];
@@ -144,8 +144,8 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   }
   const written = signing !== undefined || isTransferred === true || isComposition(source);
   if (!signing) return { message: await prepareMessage(bytes, { write }, { written }), staged };
-  const leaving = await recode(bytes, UNKNOWN_SERVER);
-  const content = await keepContent({ write }, await createSignatures(id, leaving, signing), leaving);
+  const leaving = await recodeForTransport(bytes, UNKNOWN_SERVER);
+  const content = await storeOutboundContent({ write }, await createSignatures(id, leaving, signing), leaving);
   return { message: await prepareMessage(bytes, { write }, { written }), content, staged };
 }
 
@@ -156,17 +156,17 @@ async function createSignatures(id: number, message: Uint8Array, { signers, sign
     if ("signature" in answer) return answer.signature;
     throw Object.assign(new Error(answer.unsigned), { code: "ENOSIGNATURE" });
   };
-  return Buffer.from(await writeSignatures(message, signers, signedAt, signature), "latin1");
+  return Buffer.from(await writeDkimSignatures(message, signers, signedAt, signature), "latin1");
 }
 
 async function recoded(id: number, { source, recoding: { takes, signing } }: RecodingJob): Promise<Prepared> {
-  const content = await readSource(source);
+  const content = await readMessageSource(source);
   readLarge ||= content.byteLength > LARGE_BYTES;
-  const message = withoutSignatures(content);
-  const leaving = await recode(message, takes);
+  const message = withoutDkimSignatures(content);
+  const leaving = await recodeForTransport(message, takes);
   return leaving === message
     ? {}
-    : { content: { bytes: joined(await createSignatures(id, leaving, signing), leaving) } };
+    : { content: { bytes: joinSignedMessage(await createSignatures(id, leaving, signing), leaving) } };
 }
 
 /** Reads blobs that were lent. */
@@ -181,7 +181,7 @@ async function composeJobOctets({ octets, file, stage, blobFolder }: Extract<Job
   const { bytes } = composed.content;
   readLarge ||= bytes.byteLength > LARGE_BYTES;
   if (file !== undefined) await Bun.write(file, bytes, { mode: 0o600 });
-  return described(composed);
+  return describeOctets(composed);
 }
 
 /**
@@ -194,13 +194,13 @@ async function authenticate<M extends Pick<PreparedMessage, "authors" | "report"
   signed: Uint8Array,
   smtpContext: SmtpContext,
   read: () => Promise<M>,
-  gather = gatherEvidence,
+  gather = gatherAuthenticationEvidence,
 ): Promise<{ message: M; authentication: Authentication }> {
   const ask = (stage: Stage) => resolver(id, recent, stage, smtpContext.now);
   const message = await read();
   const evidence = await gather(signed, smtpContext, ask("evidence"));
   const asking = ask("policy");
-  const authentication = await judge(evidence, message.authors, smtpContext, asking);
+  const authentication = await judgeAuthentication(evidence, message.authors, smtpContext, asking);
   if (message.report) authentication.organizations = await findOrganizationalDomains(evidence, asking);
   return { message, authentication };
 }
@@ -214,7 +214,7 @@ function resolver(id: number, recent: JobState["recent"], stage: Stage, now: num
   const askAnew = async (key: string, name: string, type: RecordType): Promise<Answer> => {
     const answer = await askServer<Answer>(id, { name, type, stage });
     recent.delete(key);
-    if (isFresh(answer, now)) recent.set(key, answer);
+    if (isDnsAnswerFresh(answer, now)) recent.set(key, answer);
     for (const oldest of recent.keys()) {
       if (recent.size <= MOST_RECENT) break;
       recent.delete(oldest);
@@ -223,7 +223,7 @@ function resolver(id: number, recent: JobState["recent"], stage: Stage, now: num
   };
   const ask = async (key: string, name: string, type: string): Promise<string[]> => {
     const before = recent.get(key);
-    const answer = before && isFresh(before, now) ? before : await askAnew(key, name, type as RecordType);
+    const answer = before && isDnsAnswerFresh(before, now) ? before : await askAnew(key, name, type as RecordType);
     // mailauth takes records as they are, a text of TXT too, but its type covers only some.
     if ("records" in answer) return answer.records as string[];
     throw Object.assign(new Error(`${type} of ${name}: ${answer.code}`), { code: answer.code });

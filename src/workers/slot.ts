@@ -10,7 +10,7 @@ import type { Log } from "../base/log.ts";
 import { parserMemory, TIMES_ITS_SIZE } from "../base/memory.ts";
 import type { Runtime } from "../base/runtime.ts";
 import type { Answer } from "../net/dns-cache.ts";
-import { readMessage } from "./checked-answers.ts";
+import { checkParserMessage } from "./checked-answers.ts";
 import type { FromParser, Job, JobReply, Prepared, Question, Signature, Stage, ToParser } from "./jobs.ts";
 import type { StartParser } from "./parser-process.ts";
 
@@ -191,7 +191,7 @@ export class Slot {
   #hear(message: unknown, log: Log): void {
     let data: FromParser;
     try {
-      data = readMessage(message);
+      data = checkParserMessage(message);
     } catch (error) {
       this.#fail("confused the parser", (error as Error).message);
       return;

@@ -1,6 +1,6 @@
 /** Mail due to people about their access: each is sent once, independently of the others. */
 import { expect, test } from "bun:test";
-import { addNotice, tellAccessChanges } from "../../src/access/access-notices.ts";
+import { addAccessNotice, tellAccessChanges } from "../../src/access/access-notices.ts";
 import { accessNotices } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
@@ -21,7 +21,7 @@ function setUp() {
   const owe = (email: string, keys: number) => {
     const { userId } = user(workspaceId, email, "member");
     const change = { change: "password", doneBy: "operator", appPasswords: 1, keys, createdAt: START } as const;
-    store.transact((tx) => addNotice(tx, { userId, ...change }));
+    store.transact((tx) => addAccessNotice(tx, { userId, ...change }));
   };
   const owed = () => store.db.select().from(accessNotices).all().length;
   return { job, told, broken, owe, owed, logged, store, user, workspaceId };
@@ -60,7 +60,7 @@ test("a key that an admin makes for somebody is told to them", async () => {
   const { job, told, store, user, workspaceId } = setUp();
   const { userId } = user(workspaceId, "ann@a.test", "member");
   const change = { change: "key", doneBy: "admin", appPasswords: 0, keys: 0, createdAt: START } as const;
-  store.transact((tx) => addNotice(tx, { userId, ...change }));
+  store.transact((tx) => addAccessNotice(tx, { userId, ...change }));
   await job.runDue(START);
   expect(told.map(({ text }) => text)).toEqual([
     expect.stringMatching(/^An API key was made for you on .* 2026 .*, by an owner or admin of your workspace\./),

@@ -3,10 +3,10 @@ import { describe, expect, test } from "bun:test";
 import {
   type Access,
   type Caller,
+  findReach,
   findReachableMailboxes,
-  notFound,
+  outOfReachError,
   type Reach,
-  reachTo,
   requireAccess,
   requireScope,
 } from "../../src/access/caller.ts";
@@ -47,7 +47,7 @@ describe("reach", () => {
             : role !== "member"
               ? { source: "admin", access: all }
               : grant && { source: "grant", access: ofGrant[grant] };
-          const reach = reachTo(world.store.db, caller, id);
+          const reach = findReach(world.store.db, caller, id);
           expect(reach && { source: reach.source, access: reach.access }).toEqual(expected);
           expect(findReachableMailboxes(world.store.db, caller).get(id)).toEqual(reach);
           if (reach) expect(reach.mailbox).toMatchObject({ id, address: "box@example.test", workspaceId });
@@ -65,8 +65,8 @@ describe("reach", () => {
       const granted = world.box(there, `${role}-granted@there.test`);
       const owned = world.box(there, `${role}-owned@there.test`, caller);
       world.grant(granted, caller, "full");
-      expect(reachTo(world.store.db, caller, granted)).toBeUndefined();
-      expect(reachTo(world.store.db, caller, owned)).toBeUndefined();
+      expect(findReach(world.store.db, caller, granted)).toBeUndefined();
+      expect(findReach(world.store.db, caller, owned)).toBeUndefined();
       expect([...findReachableMailboxes(world.store.db, caller).keys()]).toEqual([]);
     }
   });
@@ -77,8 +77,8 @@ describe("reach", () => {
     const caller = world.user(workspaceId, "caller@example.test", "admin");
     const id = world.box(workspaceId, "box@example.test");
     const as = (role: Role): Caller => ({ ...caller, role });
-    expect(reachTo(world.store.db, as("admin"), id)?.source).toBe("admin");
-    expect(reachTo(world.store.db, as("member"), id)).toBeUndefined();
+    expect(findReach(world.store.db, as("admin"), id)?.source).toBe("admin");
+    expect(findReach(world.store.db, as("member"), id)).toBeUndefined();
   });
 
   test("lists mailboxes in the order of their addresses", () => {
@@ -126,6 +126,6 @@ describe("refusals", () => {
   });
 
   test("an unknown id is not_found", () => {
-    expect(notFound("thread")).toMatchObject({ code: "not_found", status: 404 });
+    expect(outOfReachError("thread")).toMatchObject({ code: "not_found", status: 404 });
   });
 });

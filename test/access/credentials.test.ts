@@ -3,13 +3,13 @@ import { beforeEach, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../src/access/caller.ts";
 import {
-  createKey,
-  createLastUse,
+  createApiKey,
+  createLastUseRecorder,
   findCaller,
   hashPassword,
-  listKeys,
+  listApiKeys,
   noteKeyUse,
-  revokeKey,
+  revokeApiKey,
   verifyPassword,
 } from "../../src/access/credentials.ts";
 import { createLog } from "../../src/base/log.ts";
@@ -28,7 +28,7 @@ beforeEach(() => {
 });
 
 const make = (scopes: Scope[] = ["read"], name = "script") =>
-  world.store.transact((tx) => createKey(tx, world.runtime, { userId: person.userId, name, scopes }));
+  world.store.transact((tx) => createApiKey(tx, world.runtime, { userId: person.userId, name, scopes }));
 
 describe("keys", () => {
   test("are mr_ and 43 characters [A-Za-z0-9], and distinct", () => {
@@ -75,12 +75,12 @@ describe("keys", () => {
   test("end when revoked, once", () => {
     const { id, key } = make();
     const other = make();
-    expect(world.store.transact((tx) => revokeKey(tx, id, 5))).toBe(true);
+    expect(world.store.transact((tx) => revokeApiKey(tx, id, 5))).toBe(true);
     expect(findCaller(world.store.db, key)).toBeUndefined();
     expect(findCaller(world.store.db, other.key)).toBeDefined();
-    expect(world.store.transact((tx) => revokeKey(tx, id, 6))).toBe(false);
-    expect(world.store.transact((tx) => revokeKey(tx, "key_none", 6))).toBe(false);
-    expect(listKeys(world.store.db, workspaceId).find((key) => key.id === id)?.revokedAt).toBe(5);
+    expect(world.store.transact((tx) => revokeApiKey(tx, id, 6))).toBe(false);
+    expect(world.store.transact((tx) => revokeApiKey(tx, "key_none", 6))).toBe(false);
+    expect(listApiKeys(world.store.db, workspaceId).find((key) => key.id === id)?.revokedAt).toBe(5);
   });
 
   test("no other text is one", () => {
@@ -94,8 +94,8 @@ describe("keys", () => {
     world.runtime.advanceTo(world.runtime.now() + 1);
     const second = make(["send"], "second");
     const elsewhere = world.workspace("E", "else.test");
-    expect(listKeys(world.store.db, elsewhere)).toEqual([]);
-    const listed = listKeys(world.store.db, workspaceId);
+    expect(listApiKeys(world.store.db, elsewhere)).toEqual([]);
+    const listed = listApiKeys(world.store.db, workspaceId);
     expect(listed.map(({ id }) => id)).toEqual([second.id, first.id]);
     expect(listed[0]).toEqual({
       id: second.id,
@@ -146,12 +146,12 @@ describe("the last use of a key", () => {
   test("is written at most once a minute", async () => {
     const { core, store } = world;
     const { id } = make();
-    const touch = createLastUse(core, "a key", noteKeyUse);
+    const touch = createLastUseRecorder(core, "a key", noteKeyUse);
     const seen: unknown[] = [];
     for (const now of [1_000, 60_999, 61_000]) {
       touch(id, now);
       await store.enqueue(() => undefined);
-      seen.push(listKeys(store.db, workspaceId)[0]?.lastUsedAt);
+      seen.push(listApiKeys(store.db, workspaceId)[0]?.lastUsedAt);
     }
     expect(seen).toEqual([1_000, 1_000, 61_000]);
   });
@@ -161,7 +161,7 @@ describe("the last use of a key", () => {
     const lines: string[] = [];
     const log = createLog("warn", runtime.now, (line) => lines.push(line));
     const failing = { ...store, note: () => Promise.reject(new Error("disk full")) };
-    createLastUse({ ...core, store: failing, log }, "a key", noteKeyUse)(make().id, 1_000);
+    createLastUseRecorder({ ...core, store: failing, log }, "a key", noteKeyUse)(make().id, 1_000);
     await store.enqueue(() => undefined);
     expect(lines).toHaveLength(1);
     expect(lines[0]).toContain("disk full");

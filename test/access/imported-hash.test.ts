@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { isAffordable, readImportedHash, verifyHash } from "../../src/access/imported-hash.ts";
+import { isAffordablePasswordHash, readImportedHash, verifyPasswordHash } from "../../src/access/imported-hash.ts";
 
 /** `doveadm pw -s SCHEME -p "correct horse battery"`, of Dovecot 2.3.19. */
 const DOVECOTS = {
@@ -15,20 +15,20 @@ test.each(Object.entries(DOVECOTS))(
     for (const given of [` {${scheme.toLowerCase()}}${hash}\r`, hash]) {
       expect(await readImportedHash(given)).toBe(`{${scheme}}${hash}`);
     }
-    expect(await verifyHash("correct horse battery", `{${scheme}}${hash}`)).toBe(true);
-    expect(await verifyHash("correct horse batterz", `{${scheme}}${hash}`)).toBe(false);
+    expect(await verifyPasswordHash("correct horse battery", `{${scheme}}${hash}`)).toBe(true);
+    expect(await verifyPasswordHash("correct horse batterz", `{${scheme}}${hash}`)).toBe(false);
   },
   60_000,
 );
 
 test("bcrypt reads 72 bytes of a password, as elsewhere", async () => {
   const hash = await readImportedHash("{CRYPT}$2y$05$yy0e1OenadKlrOzUMkpUQ.55wHlyMsbyGhLp5DqpVFvvuVf.ugrJG");
-  expect(await verifyHash("y".repeat(90), hash)).toBe(true);
-  expect(await verifyHash("y".repeat(71), hash)).toBe(false);
+  expect(await verifyPasswordHash("y".repeat(90), hash)).toBe(true);
+  expect(await verifyPasswordHash("y".repeat(71), hash)).toBe(false);
 });
 
 test("a password of a megabyte is wrong at once", async () => {
-  expect(await verifyHash("y".repeat(1_000_000), `{SHA512-CRYPT}${DOVECOTS["SHA512-CRYPT"]}`)).toBe(false);
+  expect(await verifyPasswordHash("y".repeat(1_000_000), `{SHA512-CRYPT}${DOVECOTS["SHA512-CRYPT"]}`)).toBe(false);
 });
 
 const SALTED = "saltstring$svn8UoSVapNtMuq1ukKS4tPQd8iKwSMHWjl/O817G3uBnIFNjnQJuesI68u4OTLiBFdcbYEdFCoEOfaS35inz1";
@@ -45,7 +45,7 @@ test.each([
   DOVECOTS.ARGON2ID.replace("t=3", "t=0"),
   DOVECOTS.ARGON2ID.replace("p=1", "p=255"),
 ])("what costs too much is refused: %s", async (hash) => {
-  expect(isAffordable(hash)).toBe(false);
+  expect(isAffordablePasswordHash(hash)).toBe(false);
   await expect(readImportedHash(hash)).rejects.toMatchObject({
     code: "bad_request",
     message: expect.stringContaining("costs too much"),

@@ -2,15 +2,15 @@
 import { describe, expect, test } from "bun:test";
 import { readdirSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { openSeal } from "../../src/access/seal.ts";
+import { openSecretSeal } from "../../src/access/seal.ts";
 import {
   createSecondFactors,
   findSecondFactor,
-  proposeSecret,
+  generateTotpSecret,
   removeSecondFactor,
   renewRecoveryCodes,
 } from "../../src/access/second-factor.ts";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../src/access/totp.ts";
 import { createLog } from "../../src/base/log.ts";
 import { recoveryCodes, secondFactors } from "../../src/store/schema.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -29,10 +29,11 @@ function setUp() {
   const lines: string[] = [];
   const log = createLog("warn", runtime.now, (line) => lines.push(line));
   const file = join(temporaryFolder(), "keys", "second-factor.key");
-  const reopened = () => createSecondFactors(openSeal(file, runtime, log), runtime);
+  const reopened = () => createSecondFactors(openSecretSeal(file, runtime, log), runtime);
   const factors = reopened();
-  const secret = proposeSecret(runtime);
-  const codeNow = (aside = 0) => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(runtime.now()) + aside);
+  const secret = generateTotpSecret(runtime);
+  const codeNow = (aside = 0) =>
+    computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(runtime.now()) + aside);
   return {
     store,
     runtime,

@@ -1,7 +1,7 @@
 /** Sources from which somebody signed in: remembered for 30 days, and preferred where passwords are checked. */
 import { expect, test } from "bun:test";
-import { forgetSources, isKnownSource, noteSource } from "../../src/access/sign-in-sources.ts";
-import { createSlots } from "../../src/access/slowdown.ts";
+import { forgetOldSignInSources, isKnownSignInSource, noteSignInSource } from "../../src/access/sign-in-sources.ts";
+import { createConcurrencyLimits } from "../../src/access/slowdown.ts";
 import { signInSources } from "../../src/store/schema.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { START } from "../harness/runtime.ts";
@@ -14,23 +14,23 @@ const DAY = 24 * 60 * 60_000;
 function setUp() {
   const { core } = createAlice();
   const rows = () => core.db.select().from(signInSources).all();
-  return { core, rows, isKnown: (source: string) => isKnownSource(core, source) };
+  return { core, rows, isKnown: (source: string) => isKnownSignInSource(core, source) };
 }
 
 test("a source is known for 30 days after a sign-in", async () => {
   const { core, rows, isKnown } = setUp();
   const { runtime } = core;
   expect(isKnown("192.0.2.1")).toBe(false);
-  noteSource(core, "192.0.2.1");
+  noteSignInSource(core, "192.0.2.1");
   await until(() => rows().length === 1);
   expect([isKnown("192.0.2.1"), isKnown("192.0.2.2")]).toEqual([true, false]);
   runtime.advanceTo(START + DAY - 1);
-  noteSource(core, "192.0.2.1");
+  noteSignInSource(core, "192.0.2.1");
   runtime.advanceTo(START + 30 * DAY - 1);
   expect(isKnown("192.0.2.1")).toBe(true);
   runtime.advanceTo(START + 30 * DAY);
   expect(isKnown("192.0.2.1")).toBe(false);
-  await forgetSources(core).runDue(runtime.now());
+  await forgetOldSignInSources(core).runDue(runtime.now());
   expect(rows()).toEqual([]);
 });
 
@@ -38,7 +38,7 @@ test("of too many, those are forgotten from which nobody signed in for longest",
   const { core, rows } = setUp();
   const all = [3, 1, 2].map((day) => ({ source: `192.0.2.${day}`, signedInAt: START - 10 * DAY + day }));
   core.db.insert(signInSources).values(all).run();
-  await forgetSources(core, 2).runDue(START);
+  await forgetOldSignInSources(core, 2).runDue(START);
   expect(rows().map(({ source }) => source)).toEqual(["192.0.2.2", "192.0.2.3"]);
 });
 
@@ -62,7 +62,7 @@ test("a mail app that signs in makes its source known, one that fails does not",
 });
 
 test("strangers leave a part of the queue to known callers, who go first", async () => {
-  const slots = createSlots({ atOnce: 1, mostWaiting: 4, reserved: 1 });
+  const slots = createConcurrencyLimits({ atOnce: 1, mostWaiting: 4, reserved: 1 });
   const done: string[] = [];
   const first = Promise.withResolvers<void>();
   const within = (name: string, isKnown: boolean) =>

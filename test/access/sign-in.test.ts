@@ -1,6 +1,6 @@
 /** Signing in, and how guessing is slowed down (rules: Sign-in failures). */
 import { describe, expect, test } from "bun:test";
-import { createKey } from "../../src/access/credentials.ts";
+import { createApiKey } from "../../src/access/credentials.ts";
 import { createSignIn } from "../../src/access/sign-in.ts";
 import type { Slowdown } from "../../src/access/slowdown.ts";
 import { AppError } from "../../src/base/errors.ts";
@@ -32,7 +32,7 @@ async function setUp() {
   const secondFactors = { useCode: () => false };
   const signIn = createSignIn(core, { slowdown, secondFactors, touchKey: touch, touchAppPassword: touch });
   const { key } = store.transact((tx) =>
-    createKey(tx, runtime, { userId: alice.userId, name: "app", scopes: ["send", "read"] }),
+    createApiKey(tx, runtime, { userId: alice.userId, name: "app", scopes: ["send", "read"] }),
   );
   return {
     alice,

@@ -1,6 +1,13 @@
 /** One-time passwords with the vectors of RFC 4226 and RFC 6238, and secrets for apps (RFC 4648). */
 import { describe, expect, test } from "bun:test";
-import { computeTotpCode, keyUri, matchingStep, readTotpSecret, stepAt, toBase32 } from "../../src/access/totp.ts";
+import {
+  computeTotpCode,
+  findMatchingTotpStep,
+  readTotpSecret,
+  toBase32,
+  totpKeyUri,
+  totpStepAt,
+} from "../../src/access/totp.ts";
 
 const SECRET = Buffer.from("12345678901234567890");
 
@@ -17,12 +24,12 @@ test.each([
   [2000000000, "69279037"],
   [20000000000, "65353130"],
 ])("RFC 6238, appendix B: at %d s", (seconds, code) => {
-  expect(computeTotpCode(SECRET, stepAt(seconds * 1_000), 8)).toBe(code);
+  expect(computeTotpCode(SECRET, totpStepAt(seconds * 1_000), 8)).toBe(code);
 });
 
 describe("a code", () => {
   const now = 1_111_111_109_000;
-  const step = stepAt(now);
+  const step = totpStepAt(now);
 
   test.each([
     [-2, undefined],
@@ -31,12 +38,12 @@ describe("a code", () => {
     [1, step + 1],
     [2, undefined],
   ])("%d steps aside", (aside, expected) => {
-    expect(matchingStep(SECRET, computeTotpCode(SECRET, step + aside), now)).toBe(expected as number);
+    expect(findMatchingTotpStep(SECRET, computeTotpCode(SECRET, step + aside), now)).toBe(expected as number);
   });
 
   test("of a step that is not later than the last one is invalid", () => {
     const code = computeTotpCode(SECRET, step);
-    expect([step - 1, step, step + 1].map((after) => matchingStep(SECRET, code, now, after))).toEqual([
+    expect([step - 1, step, step + 1].map((after) => findMatchingTotpStep(SECRET, code, now, after))).toEqual([
       step,
       undefined,
       undefined,
@@ -44,7 +51,7 @@ describe("a code", () => {
   });
 
   test.each(["", "00000", "0000000", "abcdef", "１２３４５６"])("%j is invalid", (text) => {
-    expect(matchingStep(SECRET, text, now)).toBeUndefined();
+    expect(findMatchingTotpStep(SECRET, text, now)).toBeUndefined();
   });
 });
 
@@ -73,7 +80,7 @@ describe("a secret", () => {
   });
 
   test("has a key URI for apps", () => {
-    const uri = new URL(keyUri("ABC", "ada+x@acme.test"));
+    const uri = new URL(totpKeyUri("ABC", "ada+x@acme.test"));
     expect([uri.protocol, decodeURIComponent(uri.pathname), Object.fromEntries(uri.searchParams)]).toEqual([
       "otpauth:",
       expect.stringMatching(/Mailroom:ada\+x@acme\.test$/),

@@ -1,6 +1,6 @@
 /** The records that a domain needs, looked up over the wire. */
 import { expect, test } from "bun:test";
-import { type DnsRecord, lookUp } from "../../src/admin/dns.ts";
+import { type DnsRecord, lookUpDnsRecords } from "../../src/admin/dns.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
 
 const KEY = `v=DKIM1; k=rsa; p=${"MIIBIjANBgkqhkiG9w0B".repeat(20)}AQAB`;
@@ -20,7 +20,7 @@ const ZONE: Zone = {
 };
 
 test("what is there is found, of any length", async () => {
-  const found = await lookUp(zone(ZONE), WANTED);
+  const found = await lookUpDnsRecords(zone(ZONE), WANTED);
   expect(found.map(({ name, state }) => [name, state])).toEqual([
     ["example.net", "found"],
     ["example.net", "found"],

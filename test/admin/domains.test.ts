@@ -29,15 +29,15 @@ async function openWithDomain(world: (records: DnsRecord[]) => Zone) {
 
 test("a domain belongs to the workspace that verified it", () => {
   const { core, write, acme, beta } = openOffice();
-  const { id } = domains.domainNamed(core, "acme.test");
+  const { id } = domains.getDomainByName(core, "acme.test");
   const adding = (workspaceId: string, name: string) => () =>
     write((tx) => domains.addDomain(core, tx, workspaceId, name, []));
   expect(adding(acme, "ACME.test")).toThrow("acme.test is here already");
-  write((tx) => domains.markVerified(core, tx, id));
+  write((tx) => domains.markDomainVerified(core, tx, id));
   expect(adding(beta, "acme.test")).toThrow(/^acme.test was verified by another workspace of this server$/);
   expect(domains.listDomains(core, acme).map(({ name }) => name)).toEqual(["acme.test"]);
   expect(domains.listDomains(core).map(({ name }) => name)).toEqual(["acme.test", "beta.test"]);
-  expect(() => domains.domainNamed(core, "acme.test", beta)).toThrow("there is no domain acme.test");
+  expect(() => domains.getDomainByName(core, "acme.test", beta)).toThrow("there is no domain acme.test");
 });
 
 test("until one verifies it, each workspace may claim it, with its own token and keys", async () => {
@@ -51,17 +51,22 @@ test("until one verifies it, each workspace may claim it, with its own token and
   const [ours, theirs] = [await makeDkimKeys(), await makeDkimKeys()];
   const { id } = write((tx) => domains.addDomain(core, tx, acme, "shop.test", ours));
   const other = write((tx) => domains.addDomain(core, tx, beta, "shop.test", theirs));
-  expect(() => domains.domainNamed(core, "shop.test")).toThrow(
+  expect(() => domains.getDomainByName(core, "shop.test")).toThrow(
     "several workspaces claim shop.test: name the workspace",
   );
-  expect(domains.domainNamed(core, "shop.test", beta).id).toBe(other.id);
+  expect(domains.getDomainByName(core, "shop.test", beta).id).toBe(other.id);
   for (const workspaceId of [acme, beta]) {
     write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "info@shop.test", name: "Info" }));
     write((tx) =>
-      mailboxAdmin.addAlias(core, tx, mailboxAdmin.mailboxAt(core, "info@shop.test", workspaceId).id, "*@shop.test"),
+      mailboxAdmin.addAlias(
+        core,
+        tx,
+        mailboxAdmin.getMailboxByAddress(core, "info@shop.test", workspaceId).id,
+        "*@shop.test",
+      ),
     );
   }
-  expect(() => mailboxAdmin.mailboxAt(core, "info@shop.test")).toThrow(
+  expect(() => mailboxAdmin.getMailboxByAddress(core, "info@shop.test")).toThrow(
     "several workspaces have a mailbox info@shop.test",
   );
 
@@ -72,7 +77,7 @@ test("until one verifies it, each workspace may claim it, with its own token and
     "dkim",
     "ownership",
   ]);
-  expect(domains.domainIn(core, acme, id).state).toBe("unverified");
+  expect(domains.getDomainById(core, acme, id).state).toBe("unverified");
   await domains.verifyDomain(core, other.id);
   expect(domains.listDomains(core).map(({ name, state, takesMail }) => [name, state, takesMail])).toEqual([
     ["acme.test", "unverified", false],
@@ -80,23 +85,23 @@ test("until one verifies it, each workspace may claim it, with its own token and
     ["shop.test", "verified", true],
     ["shop.test", "lost", false],
   ]);
-  expect(domains.domainNamed(core, "shop.test").id).toBe(other.id);
-  expect(mailboxAdmin.mailboxAt(core, "info@shop.test").workspaceId).toBe(beta);
-  expect(mailboxAdmin.mailboxAt(core, "info@shop.test", acme).lost).toBe(true);
+  expect(domains.getDomainByName(core, "shop.test").id).toBe(other.id);
+  expect(mailboxAdmin.getMailboxByAddress(core, "info@shop.test").workspaceId).toBe(beta);
+  expect(mailboxAdmin.getMailboxByAddress(core, "info@shop.test", acme).lost).toBe(true);
 
   // Neither the zone nor the operator can change that later.
   publish(domains.listDomainRecords(core, id));
   await expect(domains.verifyDomain(core, id)).rejects.toThrow("was verified by another workspace");
-  expect(() => write((tx) => domains.markVerified(core, tx, id))).toThrow("was verified by another workspace");
+  expect(() => write((tx) => domains.markDomainVerified(core, tx, id))).toThrow("was verified by another workspace");
   expect(() =>
     write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "x@shop.test", name: "X" })),
   ).toThrow("was verified by another workspace");
   // Once the other workspace removes the domain, the lost claim can be verified.
-  await removals.removeMailbox(core, mailboxAdmin.mailboxAt(core, "info@shop.test", beta).id);
+  await removals.removeMailbox(core, mailboxAdmin.getMailboxByAddress(core, "info@shop.test", beta).id);
   write((tx) => domains.removeDomain(tx, other.id));
-  expect(domains.domainIn(core, acme, id)).toMatchObject({ state: "unverified", takesMail: false });
+  expect(domains.getDomainById(core, acme, id)).toMatchObject({ state: "unverified", takesMail: false });
   await domains.verifyDomain(core, id);
-  expect(mailboxAdmin.mailboxAt(core, "info@shop.test")).toMatchObject({ workspaceId: acme, lost: false });
+  expect(mailboxAdmin.getMailboxByAddress(core, "info@shop.test")).toMatchObject({ workspaceId: acme, lost: false });
 });
 
 test("when the records of two workspaces are published, one of them gets the domain", async () => {
@@ -174,11 +179,11 @@ test("a domain whose records are all published is verified, and stays verified",
   );
   const seen = await domains.verifyDomain(core, id);
   expect(seen).toEqual(records.map((record) => ({ ...record, state: "found" })));
-  const { verifiedAt } = domains.domainNamed(core, "shop.test");
+  const { verifiedAt } = domains.getDomainByName(core, "shop.test");
   expect(verifiedAt).toBe(runtime.now());
   runtime.advanceTo(runtime.now() + 1000);
   await domains.verifyDomain(core, id);
-  expect(domains.domainNamed(core, "shop.test").verifiedAt).toBe(verifiedAt);
+  expect(domains.getDomainByName(core, "shop.test").verifiedAt).toBe(verifiedAt);
 });
 
 const UNVERIFIED: [what: string, world: (records: DnsRecord[]) => Zone, states: string][] = [
@@ -204,9 +209,9 @@ test.each(UNVERIFIED)("not verified: %s", async (_, world, states) => {
   const { core, id, write } = await openWithDomain(world);
   const seen = await domains.verifyDomain(core, id);
   expect(seen.map(({ state }) => state).join(" ")).toBe(states);
-  expect(domains.domainNamed(core, "shop.test").verifiedAt).toBeNull();
-  write((tx) => domains.markVerified(core, tx, id));
-  expect(domains.domainNamed(core, "shop.test").verifiedAt).not.toBeNull();
+  expect(domains.getDomainByName(core, "shop.test").verifiedAt).toBeNull();
+  write((tx) => domains.markDomainVerified(core, tx, id));
+  expect(domains.getDomainByName(core, "shop.test").verifiedAt).not.toBeNull();
 });
 
 const VERIFIED: [what: string, world: (records: DnsRecord[]) => Zone, states: string][] = [
@@ -227,12 +232,12 @@ test.each(VERIFIED)("still verified: %s", async (_, world, states) => {
   const { core, id, runtime } = await openWithDomain(world);
   const seen = await domains.verifyDomain(core, id);
   expect(seen.map(({ state }) => state).join(" ")).toBe(states);
-  expect(domains.domainNamed(core, "shop.test").verifiedAt).toBe(runtime.now());
+  expect(domains.getDomainByName(core, "shop.test").verifiedAt).toBe(runtime.now());
 });
 
 test("a domain in use cannot be removed", () => {
   const { core, write, acme } = openOffice();
-  const { id } = domains.domainNamed(core, "acme.test");
+  const { id } = domains.getDomainByName(core, "acme.test");
   for (const name of ["b", "c", "d"]) {
     write((tx) =>
       mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: readTypedAddress(`${name}@acme.test`), name }),
@@ -243,10 +248,10 @@ test("a domain in use cannot be removed", () => {
   );
   const shop = write((tx) => domains.addDomain(core, tx, acme, "shop.test", []));
   const alias = write((tx) =>
-    mailboxAdmin.addAlias(core, tx, mailboxAdmin.mailboxAt(core, "b@acme.test").id, "*@shop.test"),
+    mailboxAdmin.addAlias(core, tx, mailboxAdmin.getMailboxByAddress(core, "b@acme.test").id, "*@shop.test"),
   );
   expect(() => write((tx) => domains.removeDomain(tx, shop.id))).toThrow(/in use by \*@shop\.test:/);
-  write((tx) => mailboxAdmin.removeAlias(tx, mailboxAdmin.mailboxAt(core, "b@acme.test").id, alias));
+  write((tx) => mailboxAdmin.removeAlias(tx, mailboxAdmin.getMailboxByAddress(core, "b@acme.test").id, alias));
   write((tx) => domains.removeDomain(tx, shop.id));
   expect(domains.listDomains(core, acme).map(({ name }) => name)).toEqual(["acme.test"]);
 });
@@ -254,7 +259,7 @@ test("a domain in use cannot be removed", () => {
 test("mail for a claimed domain causes one lookup in five minutes, even if the clock is set back meanwhile", async () => {
   const { core, runtime, dns } = await openWithDomain(() => ({}));
   const look = async () => {
-    await domains.verifyOnArrival(core, "shop.test");
+    await domains.verifyDomainOnArrival(core, "shop.test");
     return dns.questions.length;
   };
   expect([await look(), await look()]).toEqual([1, 1]);

@@ -199,7 +199,7 @@ describe("undo", () => {
     const alice = callerOf(world, { userId: owner.userId, role: "owner", email: ALICE });
     const subject = journal.getJournalSubject(core.store.db, agent.id, alice);
     const undo = (dryRun: boolean) =>
-      journal.undo(opened.core, subject, since, { person: () => alice, face: "app", dryRun });
+      journal.takeBackKeyChanges(opened.core, subject, since, { person: () => alice, face: "app", dryRun });
     const wouldBe = await undo(true);
     expect(await undo(false)).toEqual(wouldBe);
     expect(wouldBe).toMatchObject({ threads: 320, left: [], leftChanges: 0, reachesBack: true });
@@ -218,7 +218,8 @@ describe("undo", () => {
     const { core, opened, runtime } = world;
     const { id } = newKey(world);
     const subject = journal.getJournalSubject(core.store.db, id);
-    const undo = (since: number) => journal.undo(opened.core, subject, since, { face: "cli", dryRun: true });
+    const undo = (since: number) =>
+      journal.takeBackKeyChanges(opened.core, subject, since, { face: "cli", dryRun: true });
     expect((await undo(runtime.now() - 90 * DAY_MS)).reachesBack).toBe(true);
     expect((await undo(runtime.now() - 90 * DAY_MS - 1)).reachesBack).toBe(false);
     expect(await undo(runtime.now() + DAY_MS)).toMatchObject({ reachesBack: true, threads: 0, changes: 0, left: [] });
@@ -234,7 +235,9 @@ describe("undo", () => {
     const person = () => {
       throw Object.assign(new Error("no longer"), { code: "forbidden" });
     };
-    expect(journal.undo(opened.core, subject, 0, { person, face: "app", dryRun: false })).rejects.toThrow("no longer");
+    expect(journal.takeBackKeyChanges(opened.core, subject, 0, { person, face: "app", dryRun: false })).rejects.toThrow(
+      "no longer",
+    );
     const { body } = await world.api.get<{ thread: { folder: string } }>(`/threads/${threadId}`);
     expect([body.thread.folder, owner.userId]).toEqual(["trash", owner.userId]);
   });
@@ -286,7 +289,7 @@ describe("with time and people", () => {
       await world.asMax.patch(`/threads/${threadId}`, { folder: "archive" });
       await aliceKey.api.patch(`/threads/${threadId}`, { starred: true });
       await world.asMax.get(`/threads/${threadId}`);
-      if (erases) await passing(world, erasure.erase(core, maxId, { compact: false }));
+      if (erases) await passing(world, erasure.erasePerson(core, maxId, { compact: false }));
       else store.transact((tx) => people.removeUser(tx, maxId));
       await world.advance(60_000);
       const kept = rowsOf(world, maxKeyId);
@@ -305,7 +308,11 @@ describe("with time and people", () => {
       const alice = callerOf(world, { userId: owner.userId, role: "owner", email: ALICE });
       const subject = journal.getJournalSubject(store.db, maxKeyId, alice);
       expect(subject).toEqual({ workspaceId: owner.workspaceId, keyId: maxKeyId, userId: maxId });
-      const undone = await journal.undo(core, subject, 0, { person: () => alice, face: "app", dryRun: false });
+      const undone = await journal.takeBackKeyChanges(core, subject, 0, {
+        person: () => alice,
+        face: "app",
+        dryRun: false,
+      });
       expect(undone).toMatchObject({ changes: 2, left: [] });
     }
   });

@@ -1,8 +1,8 @@
 /** The records by which mail apps find the server, and their hosts. */
 import { describe, expect, test } from "bun:test";
-import { lookUp } from "../../src/admin/dns.ts";
+import { lookUpDnsRecords } from "../../src/admin/dns.ts";
 import * as domains from "../../src/admin/domains.ts";
-import { listMailAppRecords, listSettingsHosts } from "../../src/admin/mail-apps.ts";
+import { listMailAppRecords, listMailAppSettingsHosts } from "../../src/admin/mail-apps.ts";
 import { checkDomains } from "../../src/doctor/checks/mail-checks.ts";
 import type { DomainView } from "../../src/operations/admin/domain-administration.ts";
 import type { Core, MailAppPorts } from "../../src/store/core.ts";
@@ -43,7 +43,7 @@ describe("the records", () => {
 
   test("are none without IMAP", () => {
     const without = create({ imap: null, imaps: null });
-    expect([lines(without), listSettingsHosts(without, "example.test")]).toEqual([[], []]);
+    expect([lines(without), listMailAppSettingsHosts(without, "example.test")]).toEqual([[], []]);
   });
 
   test("stand among those of a domain when IMAP is on", async () => {
@@ -72,7 +72,7 @@ describe("the records", () => {
       "_pop3._tcp.example.test": { srv: [[0, 0, 0, ""]] },
       "_pop3s._tcp.example.test": "SERVFAIL",
     };
-    const found = await lookUp(zone(published), listMailAppRecords(create({}), "example.test"));
+    const found = await lookUpDnsRecords(zone(published), listMailAppRecords(create({}), "example.test"));
     expect(found.map(({ name, state }) => `${name.split(".")[0]} ${state}`)).toEqual([
       "autoconfig found",
       "autodiscover missing",
@@ -113,13 +113,13 @@ test("their hosts are listed by domain, after those of policies", async () => {
   const { core } = app.opened;
   const { store } = core;
   store.transact((tx) =>
-    domains.markVerified(core, tx, domains.addDomain(core, tx, app.owner.workspaceId, "other.test", []).id),
+    domains.markDomainVerified(core, tx, domains.addDomain(core, tx, app.owner.workspaceId, "other.test", []).id),
   );
   const owner = app.owner.workspaceId;
   const hostsOf = (name: string) => [`mta-sts.${name}`, `autoconfig.${name}`, `autodiscover.${name}`];
-  expect(domains.webHosts(core)).toEqual(
+  expect(domains.listDomainWebHosts(core)).toEqual(
     ["example.test", "other.test"].map((name) => ({ name, owner, hosts: hostsOf(name) })),
   );
-  const [first] = domains.webHosts((await boot()).opened.core);
+  const [first] = domains.listDomainWebHosts((await boot()).opened.core);
   expect(first?.hosts).toEqual(["mta-sts.example.test"]);
 });

@@ -22,7 +22,7 @@ function openWithMailbox() {
 
 test("a mailbox has an address in a domain of its workspace, and perhaps an owner from it", () => {
   const { core, write, acme, beta, ada, addUser, team } = openWithMailbox();
-  expect(mailboxAdmin.mailboxAt(core, "TEAM@acme.test")).toEqual({
+  expect(mailboxAdmin.getMailboxByAddress(core, "TEAM@acme.test")).toEqual({
     id: team,
     workspaceId: acme,
     address: "team@acme.test",
@@ -38,12 +38,12 @@ test("a mailbox has an address in a domain of its workspace, and perhaps an owne
     expiresAt: null,
     removing: false,
     lost: false,
-    createdAt: mailboxAdmin.mailboxAt(core, "team@acme.test").createdAt,
+    createdAt: mailboxAdmin.getMailboxByAddress(core, "team@acme.test").createdAt,
   });
   const add = (address: string, more = {}) =>
     write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address, name: "X", ...more }));
   add("ada.private@acme.test", { ownerId: ada });
-  expect(mailboxAdmin.mailboxAt(core, "ada.private@acme.test").owner).toBe("ada@acme.test");
+  expect(mailboxAdmin.getMailboxByAddress(core, "ada.private@acme.test").owner).toBe("ada@acme.test");
 
   expect(() => add("team@acme.test")).toThrow("team@acme.test is a mailbox already");
   expect(() => add("x@beta.test")).toThrow("beta.test is not a domain of this workspace: add it first");
@@ -65,14 +65,16 @@ test("every spelling of an international domain is the same domain", () => {
   const { core, write, acme } = openOffice();
   expect(write((tx) => domains.addDomain(core, tx, acme, "Bücher.Example.", [])).name).toBe("xn--bcher-kva.example");
   write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "info@bücher.example", name: "Info" }));
-  expect(mailboxAdmin.mailboxAt(core, "INFO@xn--bcher-kva.example").address).toBe("info@xn--bcher-kva.example");
+  expect(mailboxAdmin.getMailboxByAddress(core, "INFO@xn--bcher-kva.example").address).toBe(
+    "info@xn--bcher-kva.example",
+  );
 });
 
 test("aliases and catch-alls are added and removed, and each leads to one mailbox", () => {
   const { core, write, team, aliasing } = openWithMailbox();
   expect(aliasing("Sales@Acme.test")()).toBe("sales@acme.test");
   expect(aliasing("*@ACME.test")()).toBe("*@acme.test");
-  expect(mailboxAdmin.mailboxAt(core, "team@acme.test")).toMatchObject({
+  expect(mailboxAdmin.getMailboxByAddress(core, "team@acme.test")).toMatchObject({
     aliases: ["sales@acme.test"],
     catchAlls: ["*@acme.test"],
   });
@@ -83,42 +85,42 @@ test("aliases and catch-alls are added and removed, and each leads to one mailbo
   expect(aliasing("*@beta.test")).toThrow(/beta\.test is not a domain of this workspace/);
   expect(aliasing("sales+eu@acme.test")).toThrow(/has a tag/);
   expect(aliasing("*@nowhere")).toThrow(/"nowhere" is not a domain/);
-  expect(() => mailboxAdmin.mailboxAt(core, "sales@acme.test")).toThrow(
+  expect(() => mailboxAdmin.getMailboxByAddress(core, "sales@acme.test")).toThrow(
     "is an alias: name its mailbox, team@acme.test",
   );
 
   const remove = (mailbox: string, alias: string) => () => write((tx) => mailboxAdmin.removeAlias(tx, mailbox, alias));
   expect(remove(team, "team@acme.test")).toThrow(/the address of the mailbox itself/);
-  expect(remove(mailboxAdmin.mailboxAt(core, "ada@acme.test").id, "sales@acme.test")).toThrow(
+  expect(remove(mailboxAdmin.getMailboxByAddress(core, "ada@acme.test").id, "sales@acme.test")).toThrow(
     /not an alias of ada@acme\.test/,
   );
   remove(team, "SALES@acme.test")();
   remove(team, "*@acme.test")();
   expect(remove(team, "sales@acme.test")).toThrow(/not an alias of team@acme\.test/);
-  expect(mailboxAdmin.mailboxAt(core, "team@acme.test")).toMatchObject({ aliases: [], catchAlls: [] });
+  expect(mailboxAdmin.getMailboxByAddress(core, "team@acme.test")).toMatchObject({ aliases: [], catchAlls: [] });
 });
 
 test("shares stay within the workspace and can change", () => {
   const { core, write, acme, beta, team, addUser } = openWithMailbox();
   const bob = addUser(acme, "bob@acme.test", "member").userId;
   const bea = addUser(beta, "bea@beta.test", "owner").userId;
-  write((tx) => mailboxAdmin.grant(tx, team, bob, "view"));
-  write((tx) => mailboxAdmin.grant(tx, team, bob, "full"));
-  expect(mailboxAdmin.mailboxAt(core, "team@acme.test").grants).toEqual([
+  write((tx) => mailboxAdmin.grantMailboxAccess(tx, team, bob, "view"));
+  write((tx) => mailboxAdmin.grantMailboxAccess(tx, team, bob, "full"));
+  expect(mailboxAdmin.getMailboxByAddress(core, "team@acme.test").grants).toEqual([
     { user: "bob@acme.test", userId: bob, access: "full" },
   ]);
-  expect(() => write((tx) => mailboxAdmin.grant(tx, team, bea, "view"))).toThrow(/not in the workspace/);
-  expect(() => write((tx) => mailboxAdmin.grant(tx, "mbx_none", bob, "view"))).toThrow(/no such mailbox/);
-  write((tx) => mailboxAdmin.revokeGrant(tx, team, bob));
-  expect(() => write((tx) => mailboxAdmin.revokeGrant(tx, team, bob))).toThrow(/not shared with that user/);
+  expect(() => write((tx) => mailboxAdmin.grantMailboxAccess(tx, team, bea, "view"))).toThrow(/not in the workspace/);
+  expect(() => write((tx) => mailboxAdmin.grantMailboxAccess(tx, "mbx_none", bob, "view"))).toThrow(/no such mailbox/);
+  write((tx) => mailboxAdmin.revokeMailboxAccess(tx, team, bob));
+  expect(() => write((tx) => mailboxAdmin.revokeMailboxAccess(tx, team, bob))).toThrow(/not shared with that user/);
 });
 
 test("a quota is set, and returned to the setting", () => {
   const { core, write, team } = openWithMailbox();
   write((tx) => mailboxAdmin.setQuota(tx, team, 5000));
-  expect(mailboxAdmin.mailboxAt(core, "team@acme.test").quotaBytes).toBe(5000);
+  expect(mailboxAdmin.getMailboxByAddress(core, "team@acme.test").quotaBytes).toBe(5000);
   write((tx) => mailboxAdmin.setQuota(tx, team, null));
-  expect(mailboxAdmin.mailboxAt(core, "team@acme.test").quotaBytes).toBeNull();
+  expect(mailboxAdmin.getMailboxByAddress(core, "team@acme.test").quotaBytes).toBeNull();
   for (const bytes of [-1, 1.5, Number.NaN, 2 ** 60]) {
     expect(() => write((tx) => mailboxAdmin.setQuota(tx, team, bytes))).toThrow(/whole number of bytes/);
   }
@@ -126,10 +128,10 @@ test("a quota is set, and returned to the setting", () => {
 
 test("a mailbox is paused for a reason, and resumed", () => {
   const { core, write, team } = openWithMailbox();
-  const reasonNow = () => mailboxAdmin.mailboxAt(core, "team@acme.test").pausedReason;
+  const reasonNow = () => mailboxAdmin.getMailboxByAddress(core, "team@acme.test").pausedReason;
   write((tx) => mailboxAdmin.pauseMailbox(tx, team, "  Unpaid bill "));
   expect(reasonNow()).toBe("Unpaid bill");
-  expect(mailboxAdmin.mailboxAt(core, "ada@acme.test").pausedReason).toBeNull();
+  expect(mailboxAdmin.getMailboxByAddress(core, "ada@acme.test").pausedReason).toBeNull();
   write((tx) => mailboxAdmin.pauseMailbox(tx, team, "é".repeat(500)));
   expect(reasonNow()).toBe("é".repeat(500));
   for (const reason of ["", "  ", "two\nlines", "two\u2028lines", "\u0007", "x".repeat(501)]) {
@@ -149,7 +151,7 @@ test("a mailbox is paused for a reason, and resumed", () => {
 test("removing a mailbox removes its addresses, mail and index, and nothing else", async () => {
   const { core, write, acme, team, aliasing, file, store, runtime } = openWithMailbox();
   aliasing("sales@acme.test")();
-  const { id: ada } = mailboxAdmin.mailboxAt(core, "ada@acme.test");
+  const { id: ada } = mailboxAdmin.getMailboxByAddress(core, "ada@acme.test");
   // More than one portion: 201 conversations of one message.
   for (let i = 0; i < 201; i++) {
     await file(team, { subject: `Number ${i}`, from: `a${i}@remote.example`, headers: [`References: <${i}@x>`] });
@@ -158,7 +160,7 @@ test("removing a mailbox removes its addresses, mail and index, and nothing else
 
   const removed = removals.removeMailbox(core, team);
   // A removal cut short here leaves the mailbox without an address, so that another removal can finish it.
-  expect(mailboxAdmin.mailboxAt(core, "team@acme.test")).toMatchObject({ aliases: [], removing: true });
+  expect(mailboxAdmin.getMailboxByAddress(core, "team@acme.test")).toMatchObject({ aliases: [], removing: true });
   expect(() =>
     write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "team@acme.test", name: "New" })),
   ).toThrow(/still being removed/);
@@ -172,7 +174,7 @@ test("removing a mailbox removes its addresses, mail and index, and nothing else
   expect(store.db.select().from(threads).all()).toMatchObject([{ mailboxId: ada, subject: "Kept" }]);
   expect(store.db.select().from(messages).all()).toHaveLength(1);
   expect(store.db.select().from(threadReferences).all()).toHaveLength(1);
-  expect(mailboxAdmin.mailboxAt(core, "ada@acme.test").usedBytes).toBeGreaterThan(0);
+  expect(mailboxAdmin.getMailboxByAddress(core, "ada@acme.test").usedBytes).toBeGreaterThan(0);
   await expect(removals.removeMailbox(core, team)).rejects.toThrow(/no such mailbox/);
   write((tx) => mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "team@acme.test", name: "New" }));
 });
@@ -186,7 +188,7 @@ test("pages have each mailbox and each person once, the oldest first, with all t
       const { mailboxId = "" } = people.addUser(core, tx, { ...person, ownMailbox: true });
       if (i % 50 > 0) continue;
       mailboxAdmin.addAlias(core, tx, mailboxId, `alias${i}@acme.test`);
-      mailboxAdmin.grant(tx, mailboxId, ada, "send");
+      mailboxAdmin.grantMailboxAccess(tx, mailboxId, ada, "send");
     }
   });
   type Row = { id: string; createdAt: number };

@@ -1,7 +1,7 @@
 /** Outbound mail as administration sees it: the queue and the suppression list over a store in memory. */
 import { expect, test } from "bun:test";
 import * as outbound from "../../src/admin/outbound.ts";
-import { claim } from "../../src/outbound/claims.ts";
+import { claimQueueEntries } from "../../src/outbound/claims.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { openOffice } from "../harness/servers/admin-office.ts";
@@ -56,18 +56,18 @@ test("the queue is listed for one workspace, or for all", () => {
 test("an entry is retried or given up while it is unsettled and no attempt is under way", () => {
   const { core, write, listed, states, runtime } = openOutbound();
   const now = runtime.now();
-  const claimed = write((tx) => claim(tx, { now, leaseUntil: now + 60_000 }));
+  const claimed = write((tx) => claimQueueEntries(tx, { now, leaseUntil: now + 60_000 }));
   const leased = claimed?.entries[0]?.id ?? "";
-  expect(() => write((tx) => outbound.retry(core, tx, leased))).toThrow(/under way/);
-  expect(() => write((tx) => outbound.cancel(core, tx, leased))).toThrow(/under way/);
+  expect(() => write((tx) => outbound.retryQueueEntry(core, tx, leased))).toThrow(/under way/);
+  expect(() => write((tx) => outbound.cancelQueueEntry(core, tx, leased))).toThrow(/under way/);
   runtime.advanceTo(now + 60_000);
-  write((tx) => outbound.retry(core, tx, leased));
+  write((tx) => outbound.retryQueueEntry(core, tx, leased));
   expect([...outbound.listQueue(core)].find(({ id }) => id === leased)).toMatchObject({ nextAttemptAt: now + 60_000 });
-  write((tx) => outbound.cancel(core, tx, "que_a"));
+  write((tx) => outbound.cancelQueueEntry(core, tx, "que_a"));
   expect(states()).toEqual({ que_a: "cancelled", que_b: "waiting" });
   expect(listed()).toEqual(["que_b"]);
-  expect(() => write((tx) => outbound.cancel(core, tx, "que_a"))).toThrow(/cancelled already/);
-  expect(() => write((tx) => outbound.retry(core, tx, "que_none"))).toThrow(/no queue entry que_none/);
+  expect(() => write((tx) => outbound.cancelQueueEntry(core, tx, "que_a"))).toThrow(/cancelled already/);
+  expect(() => write((tx) => outbound.retryQueueEntry(core, tx, "que_none"))).toThrow(/no queue entry que_none/);
 });
 
 test("an address is suppressed once for one workspace, in any spelling", () => {

@@ -1,6 +1,6 @@
 /** The MTA-STS policy of hosted domains: its hosts, the records that announce it, and its setting. */
 import { describe, expect, test } from "bun:test";
-import { lookUp } from "../../src/admin/dns.ts";
+import { lookUpDnsRecords } from "../../src/admin/dns.ts";
 import * as domains from "../../src/admin/domains.ts";
 import { readStsPolicy, readStsRecord } from "../../src/authentication/mta-sts.ts";
 import { type Zone, zone } from "../harness/peers/dns-server.ts";
@@ -15,7 +15,7 @@ const ask = ({ ready }: Booted, host: string, path = PATH, method = "GET") =>
 const set = ({ core }: Booted, mode: string) => core.store.transact((tx) => core.options.set(tx, "mtaSts.mode", mode));
 
 function recordsOf({ opened }: Booted) {
-  const { id } = domains.domainNamed(opened.core, "example.test");
+  const { id } = domains.getDomainByName(opened.core, "example.test");
   return domains.listDomainRecords(opened.core, id).filter(({ optional }) => optional);
 }
 
@@ -89,7 +89,7 @@ describe("its records", () => {
       "_mta-sts.example.test": { txt: [`v=STSv1;id=${id};`] },
       "_smtp._tls.example.test": { txt: ["v=TLSRPTv1;rua=https://reports.example"] },
     };
-    const states = async () => (await lookUp(zone(description), records)).map(({ state }) => state);
+    const states = async () => (await lookUpDnsRecords(zone(description), records)).map(({ state }) => state);
     expect(await states()).toEqual(["found", "found", "found"]);
     description["mta-sts.example.test"] = { a: ["192.0.2.9"] };
     description["_mta-sts.example.test"] = { txt: ["v=STSv1; id=old"] };
@@ -101,7 +101,7 @@ describe("its records", () => {
     const records: Zone = {};
     const app = await boot(ON, zone(records));
     const { core } = app.opened;
-    const { id } = domains.domainNamed(core, "example.test");
+    const { id } = domains.getDomainByName(core, "example.test");
     for (const { type, name, value, optional } of domains.listDomainRecords(core, id)) {
       if (!optional) records[name] = type === "MX" ? { mx: [[10, "mail.example.test"]] } : { txt: [value] };
     }

@@ -15,7 +15,7 @@ async function cutShort(forget?: () => Promise<void>) {
     mailboxAdmin.addMailbox(core, tx, { workspaceId: acme, address: "team@acme.test", name: "Team", ownerId: ada }),
   );
   for (let i = 0; i < 401; i++) await file(team, { subject: `Number ${i}`, from: `a${i}@remote.example` });
-  await file(mailboxAdmin.mailboxAt(core, "ada@acme.test").id, { subject: "Kept" });
+  await file(mailboxAdmin.getMailboxByAddress(core, "ada@acme.test").id, { subject: "Kept" });
   void removals.removeMailbox(core, team, forget);
   await Promise.resolve();
   return { ...office, team };
@@ -24,7 +24,7 @@ async function cutShort(forget?: () => Promise<void>) {
 test("the server finishes a removal, a portion at a time", async () => {
   const { core, store } = await cutShort();
   expect(store.db.select().from(messages).all()).toHaveLength(202);
-  const runDue = (now: number) => removals.finishRemovals(core).runDue(now) as number;
+  const runDue = (now: number) => removals.finishMailboxRemovals(core).runDue(now) as number;
   let now = 0;
   const left: number[] = [];
   for (let due = runDue(now); due - now < 1_000; due = runDue(now)) {
@@ -37,8 +37,8 @@ test("the server finishes a removal, a portion at a time", async () => {
 
 test("the server does not finish an erasure, whose events must be deleted first", async () => {
   const { core, team } = await cutShort(() => new Promise(() => {}));
-  expect(removals.finishRemovals(core).runDue(0)).toBeGreaterThan(1_000);
-  expect(mailboxAdmin.mailboxAt(core, "team@acme.test")).toMatchObject({
+  expect(removals.finishMailboxRemovals(core).runDue(0)).toBeGreaterThan(1_000);
+  expect(mailboxAdmin.getMailboxByAddress(core, "team@acme.test")).toMatchObject({
     id: team,
     removing: true,
     owner: "ada@acme.test",
@@ -48,8 +48,8 @@ test("the server does not finish an erasure, whose events must be deleted first"
 test("the server does not finish an erasure even if the mailbox expired meanwhile", async () => {
   const { core, team, store } = await cutShort(() => new Promise(() => {}));
   store.db.update(mailboxes).set({ expiresAt: 1 }).where(eq(mailboxes.id, team)).run();
-  expect(removals.removeExpired(core).runDue(Date.now() * 2)).toBeGreaterThan(1_000);
-  expect(mailboxAdmin.mailboxAt(core, "team@acme.test")).toMatchObject({
+  expect(removals.removeExpiredMailboxes(core).runDue(Date.now() * 2)).toBeGreaterThan(1_000);
+  expect(mailboxAdmin.getMailboxByAddress(core, "team@acme.test")).toMatchObject({
     id: team,
     removing: true,
     owner: "ada@acme.test",

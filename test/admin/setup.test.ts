@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test";
 import { findCaller } from "../../src/access/credentials.ts";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
-import { setUp } from "../../src/admin/setup.ts";
+import { setUpFirstWorkspace } from "../../src/admin/setup.ts";
 import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { openInMemory } from "../harness/servers/core.ts";
 
@@ -12,7 +12,7 @@ const GIVEN = { domain: "Acme.test", email: "Ada@acme.TEST", name: "Ada", passwo
 
 test("setting up makes a workspace with its domain, owner, mailbox and key, once", async () => {
   const parts = openEmpty();
-  const made = await setUp(parts.core, GIVEN);
+  const made = await setUpFirstWorkspace(parts.core, GIVEN);
   expect(made.address).toBe("ada@acme.test");
   expect(workspaceAdmin.listWorkspaces(parts.core)).toMatchObject([{ id: made.workspaceId, name: "acme.test" }]);
   expect(people.listUsers(parts.core)).toMatchObject([{ id: made.userId, role: "owner", canSignIn: true }]);
@@ -22,14 +22,16 @@ test("setting up makes a workspace with its domain, owner, mailbox and key, once
     scopes: new Set(["read", "send", "write"]),
   });
   expect(made.dns.map(({ purpose }) => purpose)).toEqual(["mx", "spf", "dkim", "dkim", "dmarc", "ownership"]);
-  await expect(setUp(parts.core, { ...GIVEN, workspace: "Other" })).rejects.toThrow(/there is a workspace already/);
+  await expect(setUpFirstWorkspace(parts.core, { ...GIVEN, workspace: "Other" })).rejects.toThrow(
+    /there is a workspace already/,
+  );
 });
 
 test("two at once make one workspace", async () => {
   const parts = openEmpty();
   const outcomes = await Promise.allSettled([
-    setUp(parts.core, GIVEN),
-    setUp(parts.core, { ...GIVEN, workspace: "Second" }),
+    setUpFirstWorkspace(parts.core, GIVEN),
+    setUpFirstWorkspace(parts.core, { ...GIVEN, workspace: "Second" }),
   ]);
   expect(outcomes.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
   expect(workspaceAdmin.listWorkspaces(parts.core)).toHaveLength(1);
@@ -45,7 +47,7 @@ test.each([
   [{ workspace: "" }, /give the workspace a name/],
 ])("a refused setup leaves nothing: %p", async (wrong, says) => {
   const parts = openEmpty();
-  await expect(setUp(parts.core, { ...GIVEN, ...wrong })).rejects.toThrow(says);
+  await expect(setUpFirstWorkspace(parts.core, { ...GIVEN, ...wrong })).rejects.toThrow(says);
   expect(workspaceAdmin.listWorkspaces(parts.core)).toEqual([]);
   expect(people.listUsers(parts.core)).toEqual([]);
 });
@@ -65,7 +67,7 @@ describe("the token of the first run", () => {
       const { firstRun } = parts;
       const token = firstRun.issueToken() ?? "";
       expect([firstRun.isDue(), firstRun.admits(token)]).toEqual([true, true]);
-      await (byCommand ? setUp(parts.core, GIVEN) : firstRun.setUp(GIVEN));
+      await (byCommand ? setUpFirstWorkspace(parts.core, GIVEN) : firstRun.setUp(GIVEN));
       expect([firstRun.isDue(), firstRun.admits(token), firstRun.issueToken()]).toEqual([false, false, undefined]);
       await expect(firstRun.setUp({ ...GIVEN, workspace: "Again" })).rejects.toThrow(/there is a workspace already/);
     }

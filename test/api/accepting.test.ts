@@ -116,7 +116,7 @@ test("a refusal leaves nothing behind and frees the idempotency key", async () =
       role: "member",
       ownMailbox: true,
     });
-    mailboxAdmin.grant(tx, mailboxId, userId, "view");
+    mailboxAdmin.grantMailboxAccess(tx, mailboxId, userId, "view");
     mailboxAdmin.addAlias(core, tx, mailboxId, "sales@example.test");
     suppress(opened.core, tx, { workspaceId, address: "gone@remote.example", reason: "Bounced" });
     return developers.createKey(opened.core, tx, { userId, name: "Max", scopes: ["send", "write"] }).key;

@@ -3,8 +3,8 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import fc from "fast-check";
-import { findPerson } from "../../src/access/caller.ts";
-import { createKey } from "../../src/access/credentials.ts";
+import { findPersonAsCaller } from "../../src/access/caller.ts";
+import { createApiKey } from "../../src/access/credentials.ts";
 import * as people from "../../src/admin/people.ts";
 import { readDraft } from "../../src/mailbox/changing/drafts.ts";
 import type { Scope } from "../../src/store/schema.ts";
@@ -131,7 +131,7 @@ function formOf(request: object, ...files: [name: string, content: string, type:
 
 const keyWith = (...scopes: Scope[]): Client => {
   const { store, runtime } = booted.core;
-  const { key } = store.transact((tx) => createKey(tx, runtime, { userId: booted.owner.userId, name: "k", scopes }));
+  const { key } = store.transact((tx) => createApiKey(tx, runtime, { userId: booted.owner.userId, name: "k", scopes }));
   return booted.apiWith(key);
 };
 
@@ -142,12 +142,12 @@ async function strangersKey(): Promise<Client> {
   return store.transact((tx) => {
     const carl = { workspaceId: booted.owner.workspaceId, email: "carl@example.test", name: "Carl" } as const;
     const { userId } = people.addUser(core, tx, { ...carl, role: "member", ownMailbox: true });
-    return booted.apiWith(createKey(tx, runtime, { userId, name: "k", scopes: ["read", "send"] }).key);
+    return booted.apiWith(createApiKey(tx, runtime, { userId, name: "k", scopes: ["read", "send"] }).key);
   });
 }
 
 const alice = () => {
-  const caller = findPerson(booted.core.store.db, booted.owner.userId);
+  const caller = findPersonAsCaller(booted.core.store.db, booted.owner.userId);
   if (!caller) throw new Error("Alice is gone");
   return caller;
 };

@@ -1,6 +1,6 @@
 /** A caller that takes as much as it gets of what all share leaves room for other persons and workspaces. */
 import { describe, expect, test } from "bun:test";
-import { createPools, listPoolShares, registerPools } from "../../src/api/pools.ts";
+import { createRequestShares, listRequestShares, registerRequestShareMetrics } from "../../src/api/pools.ts";
 import { createMetrics } from "../../src/base/metrics.ts";
 import type { Sharer, Shares } from "../../src/base/shares.ts";
 import { readExposition } from "../harness/clients/exposition.ts";
@@ -8,7 +8,7 @@ import { fakeRuntime } from "../harness/runtime.ts";
 
 const MB = 1024 * 1024;
 
-const pools = () => createPools({ mostConnections: 1_000, mostUnread: 128 * MB, runtime: fakeRuntime() });
+const pools = () => createRequestShares({ mostConnections: 1_000, mostUnread: 128 * MB, runtime: fakeRuntime() });
 
 /** Takes as much as there is with every key of a person. */
 function takeAll(shares: Shares, person: Omit<Sharer, "keyId">, amount: number): void {
@@ -26,7 +26,7 @@ describe.each([
   ["bodies", MB],
   ["appended", MB],
 ])("%s", (name, amount) => {
-  const start = () => listPoolShares(pools())[name] as Shares;
+  const start = () => listRequestShares(pools())[name] as Shares;
 
   test("a person with sixty keys leaves room for another of the workspace", () => {
     const shares = start();
@@ -54,7 +54,7 @@ describe.each([
 test("/metrics tells what is held, how much there is, and what had no room", async () => {
   const all = pools();
   const metrics = createMetrics();
-  registerPools(metrics, all);
+  registerRequestShareMetrics(metrics, all);
   takeAll(all.waits, { workspaceId: "a", userId: "ada" }, 1);
   const families = readExposition(await metrics.expose());
   const sampleOf = (name: string, wanted: Record<string, string>) =>

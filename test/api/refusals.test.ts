@@ -1,7 +1,7 @@
 /** Refusals of the gate and of the shape of a request: status, code, headers and message. */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { notFound } from "../../src/access/caller.ts";
+import { outOfReachError } from "../../src/access/caller.ts";
 import { readJson } from "../../src/api/request.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
 import { AppError, type ErrorCode, unavailable } from "../../src/base/errors.ts";
@@ -475,7 +475,7 @@ describe("errors of the mailbox", () => {
     [new AppError("rate_limited", "Too many today", { retryAfter: 90.2 }), 429, "91"],
     [new AppError("insufficient_storage", "Full"), 507, null],
     [unavailable("Busy"), 503, "5"],
-    [notFound("thread"), 404, null],
+    [outOfReachError("thread"), 404, null],
   ];
   for (const [error, status, retryAfter] of thrown) {
     test(`${error.code} is ${status}`, async () => {

@@ -1,10 +1,10 @@
 /** Reading requests: the source that a request counts against, and the budget of bodies and uploads. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { createSourceReader } from "../../src/api/request.ts";
+import { createClientSourceReader } from "../../src/api/request.ts";
 
 test("each source has one spelling", () => {
-  const sourceOf = createSourceReader([]);
+  const sourceOf = createClientSourceReader([]);
   const table: [peer: string | undefined, source: string][] = [
     ["192.0.2.7", "192.0.2.7"],
     ["::ffff:192.0.2.7", "192.0.2.7"],
@@ -25,7 +25,7 @@ test("each source has one spelling", () => {
 });
 
 test("of X-Forwarded-For, only the hops that trusted proxies wrote count", () => {
-  const sourceOf = createSourceReader(["10.0.0.0/8", "192.0.2.1", "2001:db8:ffff::/48"]);
+  const sourceOf = createClientSourceReader(["10.0.0.0/8", "192.0.2.1", "2001:db8:ffff::/48"]);
   const table: [peer: string, forwardedFor: string | null, source: string][] = [
     ["198.51.100.9", "203.0.113.5", "198.51.100.9"],
     ["10.1.2.3", null, "10.1.2.3"],
@@ -52,7 +52,7 @@ test("of X-Forwarded-For, only the hops that trusted proxies wrote count", () =>
 });
 
 test("the addresses of one /64 are one source, in every spelling", () => {
-  const sourceOf = createSourceReader([]);
+  const sourceOf = createClientSourceReader([]);
   const group = fc.integer({ min: 0, max: 0xffff });
   const network = fc.tuple(fc.integer({ min: 1, max: 0xffff }), group, group, group);
   const host = fc.tuple(group, group, group, group);
@@ -71,6 +71,6 @@ test("the addresses of one /64 are one source, in every spelling", () => {
 });
 
 test("every X-Forwarded-For gives a source", () => {
-  const sourceOf = createSourceReader(["127.0.0.0/8"]);
+  const sourceOf = createClientSourceReader(["127.0.0.0/8"]);
   fc.assert(fc.property(fc.string(), (header) => expect(sourceOf("127.0.0.1", header)).toBeString()));
 });

@@ -1,11 +1,11 @@
 /** Recipients, signatures and texts in the composer (app/lib/draft-content.ts). */
 import { describe, expect, test } from "bun:test";
 import {
-  doubtsAbout,
   isAddress,
   joinRecipients,
+  listSendingDoubts,
+  replaceSignature,
   shownName,
-  signed,
   splitRecipients,
   textToHtml,
 } from "../../src/app/lib/draft-content.ts";
@@ -41,21 +41,23 @@ describe("recipients", () => {
 
 describe("a signature", () => {
   test("stands below the text, and is replaced by another", () => {
-    const text = signed("Hello", "", "Ada");
+    const text = replaceSignature("Hello", "", "Ada");
     expect(text).toBe("Hello\n\n-- \nAda");
-    expect(signed(text, "Ada", "The team")).toBe("Hello\n\n-- \nThe team");
-    expect(signed(text, "Ada", "")).toBe("Hello");
+    expect(replaceSignature(text, "Ada", "The team")).toBe("Hello\n\n-- \nThe team");
+    expect(replaceSignature(text, "Ada", "")).toBe("Hello");
   });
 
   test("that was edited stays", () => {
-    expect(signed("Hello\n\n-- \nAda, on the road", "Ada", "The team")).toBe("Hello\n\n-- \nAda, on the road");
+    expect(replaceSignature("Hello\n\n-- \nAda, on the road", "Ada", "The team")).toBe(
+      "Hello\n\n-- \nAda, on the road",
+    );
   });
 });
 
 describe("doubts about a message", () => {
   const FILE = "You mention an attachment, but no file is attached.";
   const SUBJECT = "The subject is empty.";
-  const given = (more: object) => doubtsAbout({ subject: "Plans", text: "Hello", files: 0, ...more });
+  const given = (more: object) => listSendingDoubts({ subject: "Plans", text: "Hello", files: 0, ...more });
   test.each([
     ["nothing that is missing", {}, []],
     ["an empty subject", { subject: " " }, [SUBJECT]],

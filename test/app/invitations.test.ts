@@ -1,6 +1,6 @@
 /** Invitations in words: times in the reader's zone, and which version replaces which. */
 import { describe, expect, test } from "bun:test";
-import { formatEventTime, replaces } from "../../src/app/lib/invitation-words.ts";
+import { formatEventTime, replacesInvitation } from "../../src/app/lib/invitation-words.ts";
 import type { InvitationView } from "../../src/app/lib/mail-views.ts";
 
 const IN_BERLIN = { timeZone: "Europe/Berlin", locale: "en-GB" };
@@ -56,10 +56,10 @@ test("a later version, or the same one written later, replaces", () => {
     sequence: 1,
     stamp: "2026-01-01T00:00:00Z",
   } as InvitationView;
-  expect(replaces({ ...one, sequence: 2 }, one)).toBe(true);
-  expect(replaces({ ...one, method: "cancel", stamp: "2026-01-02T00:00:00Z" }, one)).toBe(true);
-  expect(replaces({ ...one, sequence: 0, stamp: "2026-01-02T00:00:00Z" }, one)).toBe(false);
-  expect(replaces({ ...one, sequence: 2, method: "reply" }, one)).toBe(false);
-  expect(replaces({ ...one, sequence: 2, uid: "2" }, one)).toBe(false);
-  expect(replaces({ ...one, sequence: 2, occurrence: "x" }, one)).toBe(false);
+  expect(replacesInvitation({ ...one, sequence: 2 }, one)).toBe(true);
+  expect(replacesInvitation({ ...one, method: "cancel", stamp: "2026-01-02T00:00:00Z" }, one)).toBe(true);
+  expect(replacesInvitation({ ...one, sequence: 0, stamp: "2026-01-02T00:00:00Z" }, one)).toBe(false);
+  expect(replacesInvitation({ ...one, sequence: 2, method: "reply" }, one)).toBe(false);
+  expect(replacesInvitation({ ...one, sequence: 2, uid: "2" }, one)).toBe(false);
+  expect(replacesInvitation({ ...one, sequence: 2, occurrence: "x" }, one)).toBe(false);
 });

@@ -1,6 +1,6 @@
 /** The journal of a key and its undo, in the words of the app. */
 import { expect, test } from "bun:test";
-import { byThread, journalSentence, leftBecause } from "../../src/app/lib/journal-words.ts";
+import { groupUndoneByThread, journalSentence, listReasonsNotUndone } from "../../src/app/lib/journal-words.ts";
 import type { JournalEntryView } from "../../src/app/pages/settings/settings-developers.ts";
 
 const entry = (given: Partial<JournalEntryView>): JournalEntryView => ({
@@ -41,17 +41,17 @@ test("what an undo leaves is told by reason, and how much is not listed", () => 
     { threadId: "t2", field: "folder", reason: "person" },
     { threadId: "t2", field: "label", label: "x", reason: "deleted" },
   ] as const;
-  expect(leftBecause({ left: [...left], leftChanges: 5 })).toEqual([
+  expect(listReasonsNotUndone({ left: [...left], leftChanges: 5 })).toEqual([
     "2 changes: a person changed or confirmed it since",
     "1 change: the conversation was deleted",
     "2 more",
   ]);
-  expect(leftBecause({ left: [], leftChanges: 0 })).toEqual([]);
+  expect(listReasonsNotUndone({ left: [], leftChanges: 0 })).toEqual([]);
 });
 
 test("what it takes back is told by conversation", () => {
   expect(
-    byThread([
+    groupUndoneByThread([
       { threadId: "t1", field: "folder" },
       { threadId: "t2", field: "unread" },
       { threadId: "t1", field: "label", label: "Bills" },

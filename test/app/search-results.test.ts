@@ -1,6 +1,6 @@
 /** The matches of a search in the rows of the list. */
 import { expect, test } from "bun:test";
-import { foundMessage, fromFirstMark, markedSubject } from "../../src/app/parts/thread/search-results.tsx";
+import { foundMessageId, markedSubject, shortenSnippetStart } from "../../src/app/parts/thread/search-results.tsx";
 
 const inSubject = (snippet: string, ...ranges: [number, number][]) => ({
   emailId: "msg_1",
@@ -36,8 +36,8 @@ test.each<[subject: string, snippet: string, ranges: [number, number][], marked:
 
 test("a list without a search marks nothing and leads to no message", () => {
   expect(markedSubject({ subject: "Oak" })).toEqual([]);
-  expect(foundMessage({})).toBe("");
-  expect(foundMessage({ highlights: [inSubject("Oak", [0, 3])] })).toBe("msg_1");
+  expect(foundMessageId({})).toBe("");
+  expect(foundMessageId({ highlights: [inSubject("Oak", [0, 3])] })).toBe("msg_1");
 });
 
 test.each<[snippet: string, found: string, shown: string]>([
@@ -47,7 +47,7 @@ test.each<[snippet: string, found: string, shown: string]>([
   ["Herearetheboardsoftheoakthatwe-talked of", "talked", "Herearetheboardsoftheoakthatwe-talked of"],
 ])("a row shows %j from shortly before %j on", (snippet, found, shown) => {
   const start = snippet.indexOf(found);
-  const near = fromFirstMark({ snippet, ranges: [[start, start + found.length]] });
+  const near = shortenSnippetStart({ snippet, ranges: [[start, start + found.length]] });
   expect(near.snippet).toBe(shown);
   expect(near.ranges.map(([from, to]) => near.snippet.slice(from, to))).toEqual([found]);
 });

@@ -1,7 +1,12 @@
 /** Rules in words. */
 import { expect, test } from "bun:test";
-import { describeRuleActions, type GivenRule, givenRule, moved } from "../../src/app/pages/settings/settings-rules.ts";
-import { ruleFor } from "../../src/app/parts/thread/make-rule.tsx";
+import {
+  describeRuleActions,
+  type GivenRule,
+  givenRule,
+  moveListItem,
+} from "../../src/app/pages/settings/settings-rules.ts";
+import { senderRuleMatch } from "../../src/app/parts/thread/make-rule.tsx";
 
 const rule = (...actions: GivenRule["actions"]): GivenRule => ({ match: "ann", actions });
 
@@ -25,11 +30,11 @@ test("a rule is sent without what the server says about it", () => {
 });
 
 test("a rule moves in the list", () => {
-  expect(moved(["a", "b", "c"], 2, 1)).toEqual(["a", "c", "b"]);
-  expect(moved(["a", "b", "c"], 0, 2)).toEqual(["b", "c", "a"]);
+  expect(moveListItem(["a", "b", "c"], 2, 1)).toEqual(["a", "c", "b"]);
+  expect(moveListItem(["a", "b", "c"], 0, 2)).toEqual(["b", "c", "a"]);
 });
 
 test("a rule for a sender is a search", () => {
-  expect(ruleFor("ann@x.example")).toBe("from:ann@x.example");
-  expect(ruleFor('"a b"@x.example')).toBe('from:""a b"@x.example"');
+  expect(senderRuleMatch("ann@x.example")).toBe("from:ann@x.example");
+  expect(senderRuleMatch('"a b"@x.example')).toBe('from:""a b"@x.example"');
 });

@@ -1,6 +1,6 @@
 /** Completions of a search while it is typed. */
 import { expect, test } from "bun:test";
-import { personWanted, suggestionsFor } from "../../src/app/lib/search-completions.ts";
+import { findPersonToComplete, suggestionsFor } from "../../src/app/lib/search-completions.ts";
 import { parseQuery } from "../../src/search/query.ts";
 
 const KNOWN = {
@@ -9,7 +9,9 @@ const KNOWN = {
   recent: ["invoice from:kim", "Is it there"],
 };
 const texts = (typed: string, people = KNOWN.people) =>
-  suggestionsFor(typed, { ...KNOWN, people: personWanted(typed) === undefined ? [] : people }).map(({ text }) => text);
+  suggestionsFor(typed, { ...KNOWN, people: findPersonToComplete(typed) === undefined ? [] : people }).map(
+    ({ text }) => text,
+  );
 
 test.each<[typed: string, completed: string[]]>([
   ["has:", ["has:attachment "]],

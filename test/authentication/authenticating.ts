@@ -1,6 +1,6 @@
 /** Authentication in the test's process: the work of a worker, with a resolver for its DNS questions. */
-import { type Authentication, judge } from "../../src/authentication/dmarc.ts";
-import { gatherEvidence, type SmtpContext } from "../../src/authentication/evidence.ts";
+import { type Authentication, judgeAuthentication } from "../../src/authentication/dmarc.ts";
+import { gatherAuthenticationEvidence, type SmtpContext } from "../../src/authentication/evidence.ts";
 import type { DNSResolver } from "../../src/authentication/mailauth.ts";
 import type { DnsClient, RecordType } from "../../src/base/runtime.ts";
 import { authorsIn } from "../../src/message/address.ts";
@@ -34,6 +34,6 @@ export async function authenticate(
 ): Promise<Authentication> {
   const complete = { ...ARRIVAL, ...smtpContext };
   const ask = askerOf(dns);
-  const evidence = await gatherEvidence(Buffer.from(message, "latin1"), complete, ask);
-  return await judge(evidence, authorsIn(shown === undefined ? [] : [shown]), complete, ask);
+  const evidence = await gatherAuthenticationEvidence(Buffer.from(message, "latin1"), complete, ask);
+  return await judgeAuthentication(evidence, authorsIn(shown === undefined ? [] : [shown]), complete, ask);
 }

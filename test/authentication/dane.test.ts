@@ -1,7 +1,7 @@
 /** DANE on the wire: a DNS server that authenticates, and mail hosts with the certificates that its records name, or not. */
 import { describe, expect, test } from "bun:test";
 import { createHash, X509Certificate } from "node:crypto";
-import { problemOfChain } from "../../src/authentication/dane.ts";
+import { findDaneChainProblem } from "../../src/authentication/dane.ts";
 import type { StsPolicy } from "../../src/authentication/mta-sts.ts";
 import { findTlsPolicies } from "../../src/authentication/tls-policy.ts";
 import { createDnsClient, type DnsClient } from "../../src/base/dns-client.ts";
@@ -275,12 +275,14 @@ test("a chain with an unknown kind of key matches no record", () => {
     [3, 0],
   ] as const) {
     const records = [{ usage, selector, matchingType: 1, data: new Uint8Array(32) }];
-    expect(problemOfChain([own, authority], { records, names: ["mx.test"], now })).toBe(
+    expect(findDaneChainProblem([own, authority], { records, names: ["mx.test"], now })).toBe(
       "no TLSA record is of its certificate",
     );
   }
   const records = [{ usage: 3, selector: 1, matchingType: 1, data: new Uint8Array(32) }];
-  expect(problemOfChain([authority], { records, names: ["ca"], now })).toBe("no TLSA record is of its certificate");
+  expect(findDaneChainProblem([authority], { records, names: ["ca"], now })).toBe(
+    "no TLSA record is of its certificate",
+  );
 });
 
 const ED448 = `-----BEGIN CERTIFICATE-----

@@ -3,7 +3,7 @@ import { afterEach, describe, expect, test } from "bun:test";
 import {
   createStsPolicies,
   fetchStsPolicy,
-  namesHost,
+  isHostInStsPolicy,
   readStsPolicy,
   readStsRecord,
   type StsPolicy,
@@ -79,9 +79,9 @@ describe("the policy", () => {
     ["xmail.example.com", false],
     ["net", false],
   ])("names %s: %p", (host, isNamed) => {
-    expect(namesHost({ mode: "enforce", mx: ["mail.example.com", "*.example.net"], maxAgeSeconds: 1 }, host)).toBe(
-      isNamed,
-    );
+    expect(
+      isHostInStsPolicy({ mode: "enforce", mx: ["mail.example.com", "*.example.net"], maxAgeSeconds: 1 }, host),
+    ).toBe(isNamed);
   });
 });
 

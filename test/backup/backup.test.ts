@@ -11,9 +11,9 @@ import {
   markerText,
   readBackupState,
 } from "../../src/backup/backup-layout.ts";
-import { keepNewest } from "../../src/backup/make.ts";
+import { keepNewestGenerations } from "../../src/backup/make.ts";
 import { blobPath } from "../../src/store/blobs.ts";
-import { claimBlobs, tryClaim } from "../../src/store/claim.ts";
+import { claimBlobs, tryLockFile } from "../../src/store/claim.ts";
 import { filesOf, openBackupRig } from "../harness/data/backup-rig.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { START } from "../harness/runtime.ts";
@@ -206,7 +206,7 @@ test("a file beside the database keeps the last good backup, and a failure since
 test("one backup at a time writes a backup folder or reads a data folder: another waits, then gives up", async () => {
   const { data, folder, ask, openWith } = await openBackupRig();
   await ask("backup", folder);
-  for (const claim of [() => tryClaim(join(folder, "backup.lock")), () => claimBlobs(data)]) {
+  for (const claim of [() => tryLockFile(join(folder, "backup.lock")), () => claimBlobs(data)]) {
     let release = claim();
     let looks = 0;
     const counting = (last: number) => ({
@@ -233,7 +233,7 @@ test("backups from the future are removed first, then the oldest", async () => {
   const ids = [-2, -1, 0, 1, 2].map((days) => generationId(START + days * DAY_MS));
   for (const id of ids) mkdirSync(join(folder, GENERATIONS, id), { recursive: true });
   const kept = async (keep: number | undefined) => {
-    await keepNewest(folder, keep, START);
+    await keepNewestGenerations(folder, keep, START);
     return (await listGenerations(folder)).map(({ id }) => ids.indexOf(id));
   };
   expect(await kept(undefined)).toEqual([0, 1, 2, 3, 4]);

@@ -1,6 +1,6 @@
 /** Messages between the server and its children: what comes out is what went in, and nothing else is taken. */
 import { describe, expect, test } from "bun:test";
-import { createMessageReader, decodeMessage, encodeMessage } from "../../src/base/child-messages.ts";
+import { createChildMessageReader, decodeChildMessage, encodeChildMessage } from "../../src/base/child-messages.ts";
 
 const LONG = "é\u{1f600} ".repeat(5_000);
 const values: Record<string, unknown> = {
@@ -22,17 +22,17 @@ const values: Record<string, unknown> = {
 
 test.each(Object.entries(values))("%s come out as they went in", (_, value) => {
   const before = structuredClone(value);
-  expect(decodeMessage(encodeMessage(value))).toEqual(value);
+  expect(decodeChildMessage(encodeChildMessage(value))).toEqual(value);
   expect(value).toEqual(before);
 });
 
 test("what is undefined is left out", () => {
-  expect(decodeMessage(encodeMessage({ a: undefined, b: 1 }))).toStrictEqual({ b: 1 });
+  expect(decodeChildMessage(encodeChildMessage({ a: undefined, b: 1 }))).toStrictEqual({ b: 1 });
 });
 
 test("bytes are copies, which keep nothing else in memory", () => {
-  const message = encodeMessage({ bytes: new Uint8Array([1, 2]) });
-  const { bytes } = decodeMessage(message) as { bytes: Uint8Array };
+  const message = encodeChildMessage({ bytes: new Uint8Array([1, 2]) });
+  const { bytes } = decodeChildMessage(message) as { bytes: Uint8Array };
   message.fill(0);
   expect([...bytes, bytes.buffer.byteLength]).toEqual([1, 2, 2]);
 });
@@ -61,24 +61,24 @@ test.each<[string, Buffer]>([
   ["a map of something else", raw('[{"a":null},[[["a"],11,2]]]', '[["a",[1]]]')],
   ["a place that is none", raw("[{},[5]]")],
 ])("%s is no message", (_, message) => {
-  expect(() => decodeMessage(message)).toThrow();
+  expect(() => decodeChildMessage(message)).toThrow();
   expect(({} as { polluted?: unknown }).polluted).toBeUndefined();
 });
 
 describe("a stream", () => {
   const messages = [{ a: 1 }, { text: LONG }, { bytes: new Uint8Array([1, 2, 3]) }, { b: 2 }];
-  const stream = Buffer.concat(messages.map(encodeMessage));
+  const stream = Buffer.concat(messages.map(encodeChildMessage));
 
   test.each([1, 3, 7, 1_000, 100_000])("is cut into its messages, in chunks of %d bytes", (size) => {
     const heard: unknown[] = [];
-    const read = createMessageReader(100_000, (value) => heard.push(value));
+    const read = createChildMessageReader(100_000, (value) => heard.push(value));
     for (let at = 0; at < stream.length; at += size) read(stream.subarray(at, at + size));
     expect(heard).toEqual(messages);
   });
 
   test("with a message that is longer than it may be is refused before that is taken in", () => {
-    const read = createMessageReader(1_000, () => {});
-    read(encodeMessage({ a: 1 }));
+    const read = createChildMessageReader(1_000, () => {});
+    read(encodeChildMessage({ a: 1 }));
     const start = Buffer.alloc(4);
     start.writeUInt32LE(997, 0);
     expect(() => read(start)).toThrow("too much at once");

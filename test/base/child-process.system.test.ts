@@ -1,6 +1,6 @@
 /** Children that exchange messages, and what one that a message has taken over can do to the server: end. */
 import { expect, test } from "bun:test";
-import { encodeMessage } from "../../src/base/child-messages.ts";
+import { encodeChildMessage } from "../../src/base/child-messages.ts";
 import { type MessagingChild, startMessagingChild } from "../../src/base/child-process.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { until } from "../harness/until.ts";
@@ -20,7 +20,7 @@ async function runScript(script: string, use: (child: MessagingChild) => void = 
 
 /** A command of the shell that writes a message. */
 const say = (value: unknown): string =>
-  `printf '${[...encodeMessage(value)].map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("")}' >&3`;
+  `printf '${[...encodeChildMessage(value)].map((byte) => `\\${byte.toString(8).padStart(3, "0")}`).join("")}' >&3`;
 
 test("a message that is longer than it may be ends its child before it is taken in", async () => {
   const before = process.memoryUsage.rss();

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { totalmem } from "node:os";
-import { createRoom, LARGE_BYTES, memoryLimit } from "../../src/base/memory.ts";
+import { createMemoryRoom, LARGE_BYTES, memoryLimit } from "../../src/base/memory.ts";
 import { letOthersRun } from "../../src/base/pause.ts";
 
 const MB = 1024 * 1024;
@@ -11,7 +11,7 @@ test("the limit is at most what the machine has", () => {
 });
 
 test("a room lets large messages in while they fit, in order, one of any size alone, and small ones at once", async () => {
-  const room = createRoom(20 * MB);
+  const room = createMemoryRoom(20 * MB);
   const inside = new Map<string, () => void>();
   const enter = (name: string, bytes: number) => void room.enter(bytes).then((leave) => inside.set(name, leave));
   async function leave(name: string): Promise<void> {

@@ -1,19 +1,19 @@
 import { describe, expect, test } from "bun:test";
-import { atMost, pause } from "../../src/base/pause.ts";
+import { awaitAtMost, pause } from "../../src/base/pause.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
 describe("atMost", () => {
   test("gives a result that comes in time, and leaves no timer", async () => {
     const runtime = fakeRuntime();
-    expect(await atMost(runtime, 1_000, Promise.resolve("here"))).toBe("here");
-    await expect(atMost(runtime, 1_000, Promise.reject(new Error("no")))).rejects.toThrow("no");
+    expect(await awaitAtMost(runtime, 1_000, Promise.resolve("here"))).toBe("here");
+    await expect(awaitAtMost(runtime, 1_000, Promise.reject(new Error("no")))).rejects.toThrow("no");
     expect(runtime.nextTimer()).toBeUndefined();
   });
 
   test("does not wait for a late result, which may then fail", async () => {
     const runtime = fakeRuntime();
     const { promise, reject } = Promise.withResolvers<string>();
-    const waited = atMost(runtime, 1_000, promise);
+    const waited = awaitAtMost(runtime, 1_000, promise);
     runtime.advanceTo(runtime.now() + 1_000);
     expect(await waited).toBeUndefined();
     reject(new Error("late"));

@@ -1,7 +1,7 @@
 /** Times as text: RFC 3339 §5.6 and §5.7. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { parseTime, readTime, toIsoTime, toIsoTimeOrNull } from "../../src/base/time.ts";
+import { parseTime, readTimeField, toIsoTime, toIsoTimeOrNull } from "../../src/base/time.ts";
 
 const AT = Date.UTC(2026, 2, 2, 9, 30);
 
@@ -86,7 +86,9 @@ test("an offset moves a time by as much", () => {
 
 describe("readTime", () => {
   test("names the field that it refuses", () => {
-    expect(readTime("since", "2026-03-02T09:30Z")).toBe(AT);
-    expect(() => readTime("since", "2026-02-30T00:00:00Z")).toThrow("since must be a time as in 2030-01-07T08:00:00Z");
+    expect(readTimeField("since", "2026-03-02T09:30Z")).toBe(AT);
+    expect(() => readTimeField("since", "2026-02-30T00:00:00Z")).toThrow(
+      "since must be a time as in 2030-01-07T08:00:00Z",
+    );
   });
 });

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { tokenFrom } from "../../src/base/token-command.ts";
+import { readTokenFromCommand } from "../../src/base/token-command.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { until } from "../harness/until.ts";
 
@@ -10,7 +10,7 @@ test("a command is waited for no longer than its time, also when what it started
   const file = join(temporaryFolder(), "pid");
   const pid = (): number => Number(readFileSync(file, { encoding: "utf8", flag: "a+" }));
   let timeIsUp = (): void => {};
-  const token = tokenFrom(`sleep 600 & echo $! >"${file}"; echo token`, {
+  const token = readTokenFromCommand(`sleep 600 & echo $! >"${file}"; echo token`, {
     setTimer(wake) {
       timeIsUp = wake;
       return () => {};

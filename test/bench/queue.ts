@@ -5,7 +5,7 @@
 import { mkdtempSync } from "node:fs";
 import { join } from "node:path";
 import { newId, systemRuntime } from "../../src/base/runtime.ts";
-import { type Claim, claim } from "../../src/outbound/claims.ts";
+import { type Claim, claimQueueEntries } from "../../src/outbound/claims.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { run, serve } from "../harness/servers/process.ts";
@@ -64,7 +64,7 @@ export async function measureQueue(): Promise<void> {
       notBefore: (domain: string) => (domain === "busy.example" ? Number.POSITIVE_INFINITY : 0),
     };
     const pick = (): Claim => {
-      const picked = store.transact((tx) => claim(tx, terms));
+      const picked = store.transact((tx) => claimQueueEntries(tx, terms));
       if (!picked) throw new Error("nothing is due");
       return picked;
     };

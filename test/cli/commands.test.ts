@@ -4,10 +4,10 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createAppPassword } from "../../src/access/app-passwords.ts";
 import { findCaller } from "../../src/access/credentials.ts";
-import { openIdentity } from "../../src/access/identity.ts";
-import { proposeSecret } from "../../src/access/second-factor.ts";
+import { openSignInServices } from "../../src/access/identity.ts";
+import { generateTotpSecret } from "../../src/access/second-factor.ts";
 import { startSession } from "../../src/access/sessions.ts";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../src/access/totp.ts";
 import { appPasswords, sessions, users } from "../../src/store/schema.ts";
 import { openOptions, SETTINGS } from "../../src/store/settings.ts";
 import { openStore } from "../../src/store/store.ts";
@@ -63,9 +63,9 @@ test("a second factor is shown, and reset", async () => {
   const runtime = fakeRuntime();
   const store = openStore({ folder: data, runtime });
   const core = coreOver(store, runtime);
-  const { secondFactors } = openIdentity({ ...core, site: { ...core.site, folder: data } });
-  const secret = proposeSecret(runtime);
-  const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(runtime.now()));
+  const { secondFactors } = openSignInServices({ ...core, site: { ...core.site, folder: data } });
+  const secret = generateTotpSecret(runtime);
+  const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(runtime.now()));
   store.transact((tx) => secondFactors.enrol(tx, userId, { secret, code }));
   store.close();
   expect([await ask(...totp), await ask("user", "list")]).toMatchObject([

@@ -1,7 +1,7 @@
 /** `mailroom key journal` and `mailroom key undo` (rules: Journal, Undo). */
 import { describe, expect, test } from "bun:test";
-import { readSince } from "../../src/cli/journal-commands.ts";
-import { noteOperation } from "../../src/journal/entries.ts";
+import { readPastTimeOption } from "../../src/cli/journal-commands.ts";
+import { addJournalEntry } from "../../src/journal/entries.ts";
 import { updateThread } from "../../src/mailbox/changing/threads.ts";
 import { fileMessage } from "../../src/mailbox/filing/filing.ts";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
@@ -36,8 +36,8 @@ async function rig() {
     updateThread(core, agent, ids[1] ?? "", { folder: "trash" });
     store.transact((tx) => {
       const sending = { ...agent, origin: { ...origin, operation: "sendEmail" } };
-      noteOperation(tx, sending, { ids: ["msg_1", "thr_1"], recipients: 2, sent: 2 }, runtime.now());
-      noteOperation(tx, sending, { ids: [], outcome: "forbidden" }, runtime.now());
+      addJournalEntry(tx, sending, { ids: ["msg_1", "thr_1"], recipients: 2, sent: 2 }, runtime.now());
+      addJournalEntry(tx, sending, { ids: [], outcome: "forbidden" }, runtime.now());
     });
     return { key: key.id, ids };
   });
@@ -114,10 +114,10 @@ describe("--since", () => {
     ["2026-01-05T08:00:00Z", START - HOUR_MS],
     ["2026-01-05T09:00:00+02:00", START - 2 * HOUR_MS],
   ])("%s", (text, at) => {
-    expect(readSince(text, START)).toBe(at);
+    expect(readPastTimeOption(text, START)).toBe(at);
   });
 
   test.each(["", "2", "h", "-2h", "2 h", "2y", "1234567h", "yesterday", "2026-02-30T08:00:00Z"])("not %p", (text) => {
-    expect(() => readSince(text, START)).toThrow("--since is");
+    expect(() => readPastTimeOption(text, START)).toThrow("--since is");
   });
 });

@@ -4,9 +4,9 @@ import { Webhook } from "standardwebhooks";
 import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
-import { type EventData, makeSampleData } from "../../src/events/catalogue.ts";
+import { type EventData, makeSampleEventData } from "../../src/events/catalogue.ts";
 import type { EventName } from "../../src/events/kinds.ts";
-import { emit } from "../../src/events/outbox.ts";
+import { emitEvent } from "../../src/events/outbox.ts";
 import { freePort } from "../../src/net/ip.ts";
 import { open } from "../../src/open.ts";
 import { atEndOfFile } from "../harness/end.ts";
@@ -35,9 +35,9 @@ async function startListening(...options: string[]) {
   let count = 0;
   function happen<E extends EventName>(event: E, { changed = {}, workspace = "acme.test" } = {}): string {
     const id = `evt_${++count}`;
-    const data = { ...makeSampleData(event, runtime.now()), ...changed } as EventData[E];
-    const workspaceId = workspaceAdmin.workspaceNamed(core, workspace).id;
-    store.transact((tx) => emit(tx, { id, workspaceId, event, data, now: runtime.now() }));
+    const data = { ...makeSampleEventData(event, runtime.now()), ...changed } as EventData[E];
+    const workspaceId = workspaceAdmin.getWorkspaceByName(core, workspace).id;
+    store.transact((tx) => emitEvent(tx, { id, workspaceId, event, data, now: runtime.now() }));
     return id;
   }
 

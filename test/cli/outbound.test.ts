@@ -1,7 +1,7 @@
 /** The commands about outbound mail: pauses, the suppression list and the queue, as documents. */
 import { expect, test } from "bun:test";
 import { systemRuntime } from "../../src/base/runtime.ts";
-import { addOutbound, setHeld } from "../../src/outbound/queue.ts";
+import { addOutbound, setEntriesHeld } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { openStore } from "../../src/store/store.ts";
 import { openSetUp, openTerminal, SETUP, type Terminal } from "../harness/servers/terminal.ts";
@@ -31,7 +31,7 @@ function fillQueue({ data }: Terminal, workspaceId: string): void {
       ],
       content: { bytes: new TextEncoder().encode("Subject: Hello\r\n\r\n") },
     });
-    setHeld(
+    setEntriesHeld(
       tx,
       tx
         .select()

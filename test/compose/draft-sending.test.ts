@@ -2,9 +2,9 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { dueDraftSending, sendDraft, undoSend } from "../../src/compose/draft-sending.ts";
-import { attach, detach, openDraft, saveDraft } from "../../src/compose/write-drafts.ts";
+import { attachToDraft, detachFromDraft, openDraft, saveDraft } from "../../src/compose/write-drafts.ts";
 import { getThread } from "../../src/mailbox/changing/threads.ts";
-import { getSeen } from "../../src/mailbox/reading/masked-codes.ts";
+import { getVisibleText } from "../../src/mailbox/reading/masked-codes.ts";
 import { packText } from "../../src/message/reading.ts";
 import { mailboxes, messageBodies, users } from "../../src/store/schema.ts";
 import { createOffice } from "../harness/servers/outgoing.ts";
@@ -162,11 +162,11 @@ test("a draft whose files change while it is being scheduled is not sent, since 
       yield new TextEncoder().encode(filename);
     })(),
   });
-  const { id } = await attach(core, alice, draftId, file("seen.txt"));
+  const { id } = await attachToDraft(core, alice, draftId, file("seen.txt"));
   const { prepare } = parser;
   parser.prepare = async (work, letter) => {
-    await detach(core, alice, draftId, id);
-    await attach(core, alice, draftId, file("unseen.txt"));
+    await detachFromDraft(core, alice, draftId, id);
+    await attachToDraft(core, alice, draftId, file("unseen.txt"));
     return prepare(work, letter);
   };
   const scheduled = sendDraft(core, alice, draftId, { ...LETTER, revision, attachments: [id] });
@@ -184,5 +184,5 @@ test("the visible text of a draft is that of its present HTML", async () => {
     .run();
   await saveDraft(core, alice, { ...LETTER, revision, html: "<p>Supper?</p>" }, { draftId });
   const [draft] = getThread(core, alice, draftId, { html: false }).messages;
-  expect(draft && (await getSeen(core, alice, draft))).toEqual({ text: "Supper?", hidden: 0, fromHtml: false });
+  expect(draft && (await getVisibleText(core, alice, draft))).toEqual({ text: "Supper?", hidden: 0, fromHtml: false });
 });

@@ -51,7 +51,7 @@ beforeAll(async () => {
   const bob = store.transact((tx) =>
     people.addUser(core, tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
   );
-  store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bob.userId, "view"));
+  store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, mailboxId, bob.userId, "view"));
   for (const id of [userId, bob.userId]) await setPassword(booted, id);
   alice = await signIn(booted, ALICE);
   viewer = await signIn(booted, "bob@example.test");

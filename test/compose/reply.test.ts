@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../src/access/caller.ts";
 import type { ReplyArguments } from "../../src/compose/requests.ts";
-import { keepReply, reply } from "../../src/compose/send.ts";
+import { createReplyDraft, sendReply } from "../../src/compose/send.ts";
 import { getThread, updateThread } from "../../src/mailbox/changing/threads.ts";
 import { getMessage, getRawMessage } from "../../src/mailbox/reading/messages.ts";
 import { messages } from "../../src/store/schema.ts";
@@ -19,9 +19,9 @@ async function conversation(mail: Letter = {}, receivedOn = ALICE) {
     { receivedOn },
   );
   const answer = (request: ReplyArguments, caller: Caller = office.alice) =>
-    reply(office.core, caller, first.threadId, { text: "Yes.", ...request });
+    sendReply(office.core, caller, first.threadId, { text: "Yes.", ...request });
   const draft = (request: ReplyArguments, caller: Caller = office.alice) =>
-    keepReply(office.core, caller, first.threadId, { text: "Yes.", ...request });
+    createReplyDraft(office.core, caller, first.threadId, { text: "Yes.", ...request });
   /** The newest queued message, as it is transmitted. */
   const transmitted = async () => {
     const message = (await office.queued()).at(-1);
@@ -56,7 +56,7 @@ describe("a reply", () => {
     const office = await createOffice();
     const mail = "From: carol@remote.example\nTo: alice@example.test\nSubject: Plans\n\nLunch?\n";
     const { threadId } = await office.world.file(office.boxes.alice, mail);
-    const view = await reply(office.core, office.alice, threadId, { text: "Yes.", subject: "Dinner" });
+    const view = await sendReply(office.core, office.alice, threadId, { text: "Yes.", subject: "Dinner" });
     expect(view.threadId).toBe(threadId);
   });
 
@@ -149,7 +149,7 @@ describe("a reply", () => {
       { from: "sales@example.test", to: "dave@remote.example", messageId: "<s@example.test>" },
       { kind: "sent", sentBy: office.alice.userId, receivedOn: "sales@example.test" },
     );
-    const view = await reply(office.core, office.alice, threadId, { text: "And?" });
+    const view = await sendReply(office.core, office.alice, threadId, { text: "And?" });
     expect(view).toMatchObject({ from: "sales@example.test", threadId });
     expect((await office.queued())[0]?.entries.map(({ recipient }) => recipient)).toEqual(["dave@remote.example"]);
   });
@@ -262,20 +262,20 @@ describe("a reply is refused", () => {
   test("as not found for a conversation out of reach, as forbidden for one that may only be viewed", async () => {
     const it = await conversation();
     const shared = await it.world.file(it.boxes.team, { subject: "Team" }, { receivedOn: "team@example.test" });
-    for (const act of [reply, keepReply]) {
+    for (const act of [sendReply, createReplyDraft]) {
       const code = async (caller: Caller, id: string) => (await refusal(act(it.core, caller, id, { text: "x" }))).code;
       expect(await code(it.bob, it.first.threadId)).toBe("not_found");
       expect(await code(it.bob, "thr_none")).toBe("not_found");
       expect(await code(it.bob, shared.threadId)).toBe("forbidden");
     }
-    expect((await reply(it.core, it.carl, shared.threadId, { text: "x" })).from).toBe("team@example.test");
+    expect((await sendReply(it.core, it.carl, shared.threadId, { text: "x" })).from).toBe("team@example.test");
   });
 
   test("for its size first, then for its reach, then for its fields", async () => {
     const it = await conversation();
     const wrong = { from: "eve@evil.example", cc: "nobody" };
     const code = async (id: string, request: ReplyArguments) =>
-      (await refusal(reply(it.core, it.bob, id, request))).code;
+      (await refusal(sendReply(it.core, it.bob, id, request))).code;
     expect(await code(it.first.threadId, { ...wrong, text: "x".repeat(1_048_577) })).toBe("payload_too_large");
     expect(await code(it.first.threadId, { ...wrong, text: "x" })).toBe("not_found");
   });
@@ -290,7 +290,7 @@ describe("a reply is refused", () => {
     );
     for (const request of [
       anonymous.reply({ bcc: "dave@remote.example" }),
-      reply(office.core, office.alice, threadId, { text: "x", replyAll: true }),
+      sendReply(office.core, office.alice, threadId, { text: "x", replyAll: true }),
     ]) {
       const { code, message } = await refusal(request);
       expect([code, message]).toEqual(["unprocessable", expect.stringMatching(/no address to reply to/)]);
@@ -304,7 +304,7 @@ describe("a reply is refused", () => {
     const { draftId } = await it.draft({});
     const notice = await it.world.file(it.boxes.alice, { from: "MAILER-DAEMON@example.test" }, { kind: "notice" });
     for (const id of [draftId, notice.threadId]) {
-      for (const act of [reply, keepReply]) {
+      for (const act of [sendReply, createReplyDraft]) {
         expect((await refusal(act(it.core, it.alice, id, { text: "x" }))).message).toMatch(/no message to reply to/);
       }
     }

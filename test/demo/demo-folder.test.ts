@@ -4,7 +4,7 @@ import { readdirSync } from "node:fs";
 import { createLog } from "../../src/base/log.ts";
 import { readConfig } from "../../src/config.ts";
 import { loadDemo } from "../../src/demo/demo.ts";
-import { requireLoopback } from "../../src/demo/demo-folder.ts";
+import { requireLoopbackListeners } from "../../src/demo/demo-folder.ts";
 import { open } from "../../src/open.ts";
 import { serve } from "../../src/serve.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -19,7 +19,7 @@ const VARIABLES = [
 
 test.each(["127.0.0.1:0", "127.8.9.1:25", "[::1]:0", "localhost:0", "off"])("a demo may listen on %s", (listen) => {
   const config = readConfig(Object.fromEntries(VARIABLES.map((variable) => [variable, listen])));
-  expect(() => requireLoopback(config)).not.toThrow();
+  expect(() => requireLoopbackListeners(config)).not.toThrow();
 });
 
 test.each(["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "mail.example.com:0"])("a demo is refused on %s", async (listen) => {

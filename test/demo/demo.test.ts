@@ -7,7 +7,7 @@ import * as developers from "../../src/admin/developers.ts";
 import * as domains from "../../src/admin/domains.ts";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
-import { hashPassword } from "../../src/admin/people.ts";
+import { hashNewPassword } from "../../src/admin/people.ts";
 import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { describeDemo, loadDemo } from "../../src/demo/demo.ts";
 import { ADA, BEN, lampPicture, makeOnePagePdf } from "../../src/demo/demo-mail.ts";
@@ -40,7 +40,7 @@ test("the demo has people, a share, and mail of every kind", async () => {
     ["ben@example.test", "member"],
   ]);
   expect(mailboxAdmin.listMailboxes(core).flatMap(({ aliases }) => aliases)).toHaveLength(4);
-  expect(mailboxAdmin.mailboxAt(core, "support@example.test").grants).toMatchObject([
+  expect(mailboxAdmin.getMailboxByAddress(core, "support@example.test").grants).toMatchObject([
     { user: "ben@example.test", access: "full" },
   ]);
 
@@ -80,7 +80,7 @@ test("an agent has drafted an answer, and another one waits for approval", async
   ]);
   const [held, ...others] = heldMarks(core, caller, ADA);
   expect([held, others]).toMatchObject([{ state: "waiting", answers: idOf("Invoice BL-0417") }, []]);
-  const [waiting] = holdsAmong(store.db, [mailboxAdmin.mailboxAt(opened.core, ADA).id], "waiting", {
+  const [waiting] = holdsAmong(store.db, [mailboxAdmin.getMailboxByAddress(opened.core, ADA).id], "waiting", {
     after: undefined,
     most: 2,
   });
@@ -146,7 +146,7 @@ test("a demo from before gets key and password; a revoked key and a changed pass
       password: await verifyPassword(demo.password, ada?.passwordHash ?? null),
     };
   };
-  const changed = await hashPassword("something else");
+  const changed = await hashNewPassword("something else");
   store.transact((tx) => {
     people.setPassword(core, tx, caller.userId, changed);
     developers.revokeKey(core, tx, caller.keyId ?? "");
@@ -165,7 +165,7 @@ test("key and password are those of another owner once Ada is gone", async () =>
   const { core } = opened;
   const { store } = core;
   store.transact((tx) => {
-    people.setRole(tx, people.userAt(core, BEN).id, "owner");
+    people.setRole(tx, people.getUserByAddress(core, BEN).id, "owner");
     people.removeUser(tx, caller.userId);
   });
   expect(findCaller(store.db, demo.key)).toBeUndefined();

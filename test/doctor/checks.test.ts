@@ -11,12 +11,12 @@ import { generationId, markerText, readBackupState, writeBackupState } from "../
 import { HELD } from "../../src/backup/restore.ts";
 import { type ChallengeMode, readConfig } from "../../src/config.ts";
 import type { Finding, State, World } from "../../src/doctor/check.ts";
-import { examine } from "../../src/doctor/doctor.ts";
+import { runDoctorChecks } from "../../src/doctor/doctor.ts";
 import { operatingSystem, type System } from "../../src/doctor/system.ts";
 import { NOT_LISTED } from "../../src/outbound/transport.ts";
 import type { Core } from "../../src/store/core.ts";
 import { openOptions } from "../../src/store/settings.ts";
-import { savePair, selfSign } from "../../src/tls/pair.ts";
+import { saveKeyPair, selfSign } from "../../src/tls/pair.ts";
 import { storeInFolder } from "../harness/data/database.ts";
 import { atEndOfFile } from "../harness/end.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -87,7 +87,7 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
   };
   store.transact((tx) => {
     const { id } = workspaceAdmin.addWorkspace(core, tx, "Example");
-    domains.markVerified(core, tx, domains.addDomain(core, tx, id, "example.test", keys).id);
+    domains.markDomainVerified(core, tx, domains.addDomain(core, tx, id, "example.test", keys).id);
   });
   const [domain] = domains.listDomains(core);
   for (const { type, name, value } of domains.listDomainRecords(core, domain?.id ?? "")) {
@@ -117,10 +117,10 @@ async function bench(env: Record<string, string> = {}): Promise<Bench> {
 }
 
 const found = async ({ world }: Bench, id: string): Promise<Finding | undefined> =>
-  (await examine(world)).find((finding) => finding.id === id);
+  (await runDoctorChecks(world)).find((finding) => finding.id === id);
 
 test("a healthy server has no bad finding", async () => {
-  const findings = await examine((await bench()).world);
+  const findings = await runDoctorChecks((await bench()).world);
   expect(findings.filter(({ state, id }) => state !== "ok" && !id.startsWith("dnsbl"))).toEqual([]);
   expect(findings.map(({ id }) => id)).toEqual([
     "disk",
@@ -164,9 +164,9 @@ test("an unverified domain is a warning; of a domain with several claims, the ow
   // A lost claim to the same domain causes no finding.
   b.sql("UPDATE domains SET name = 'example.test', accepts_unverified = 0 WHERE name = 'shop.test'");
   expect(domains.listDomains(b.world).map(({ state }) => state)).toEqual(["verified", "lost"]);
-  expect((await examine(b.world)).filter(({ id, state }) => id.endsWith(":example.test") && state !== "ok")).toEqual(
-    [],
-  );
+  expect(
+    (await runDoctorChecks(b.world)).filter(({ id, state }) => id.endsWith(":example.test") && state !== "ok"),
+  ).toEqual([]);
 });
 
 describe("one problem", () => {
@@ -220,7 +220,7 @@ describe("one problem", () => {
   test("of mail apps' listeners where they are on, and of the certificate there", async () => {
     const env = { MAILROOM_IMAP: "127.0.0.1:2143", MAILROOM_IMAPS: "127.0.0.1:2993" };
     const b = await bench({ ...env, MAILROOM_HTTPS: "off", MAILROOM_SUBMISSIONS: "off" });
-    const stateOf = async (id: string) => (await examine(b.world)).find((finding) => finding.id === id)?.state;
+    const stateOf = async (id: string) => (await runDoctorChecks(b.world)).find((finding) => finding.id === id)?.state;
     greeting(b, 2143, "* OK [CAPABILITY IMAP4rev1] mail.example.test Mailroom");
     for (const id of ["listener:imap", "listener:imaps", "certificate"]) expect(await stateOf(id)).toBe("ok");
     greeting(b, 2143, "* BYE Too many connections");
@@ -574,13 +574,13 @@ describe("one problem", () => {
       mkdirSync(folderOf(domain), { recursive: true });
       writeFileSync(join(folderOf(domain), "state.json"), JSON.stringify(state));
       if (days === undefined) return;
-      await savePair(join(folderOf(domain), "certificate.pem"), await pairFor(`mta-sts.${domain}`, days));
+      await saveKeyPair(join(folderOf(domain), "certificate.pem"), await pairFor(`mta-sts.${domain}`, days));
     };
     await keep("good.test", 60);
     await keep("left.test", 5);
     await keep("refused.test", undefined, TROUBLE);
     await keep("failing.test", 20, TROUBLE);
-    const told = async () => (await examine(b.world)).filter(({ id }) => id.startsWith("certificate:"));
+    const told = async () => (await runDoctorChecks(b.world)).filter(({ id }) => id.startsWith("certificate:"));
     const until = (days: number) => new Date(START + days * DAY_MS).toISOString().slice(0, 10);
     const again =
       "It is tried again by itself, next at 2026-01-05 09:20 UTC, and at once by mailroom certificates renew --domain failing.test.";
@@ -800,7 +800,7 @@ describe("one problem", () => {
   test("a check that fails is a finding, and does not stop the others", async () => {
     const b = await bench();
     b.world.system.space = refuse;
-    const findings = await examine(b.world);
+    const findings = await runDoctorChecks(b.world);
     expect(findings[0]).toEqual({
       id: "disk",
       name: 'The check "disk"',

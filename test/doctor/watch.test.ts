@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import type { Finding } from "../../src/doctor/check.ts";
-import { createWatch } from "../../src/doctor/doctor.ts";
+import { createDailyExamination } from "../../src/doctor/doctor.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { boot } from "../harness/servers/boot.ts";
 
@@ -61,7 +61,7 @@ test("the mail has the finding, and what to do", async () => {
 test("stopping abandons the examination under way and mails none of its findings", async () => {
   const told: unknown[] = [];
   const { promise: found, resolve: find } = Promise.withResolvers<Finding[]>();
-  const watch = createWatch({
+  const watch = createDailyExamination({
     folder: temporaryFolder(),
     examine: () => found,
     notifyAdmins: async (notice) => void told.push(notice),

@@ -2,8 +2,8 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { compile } from "../../src/base/json-schema.ts";
-import { EVENT_DATA, makeSampleData } from "../../src/events/catalogue.ts";
+import { compileSchemaCheck } from "../../src/base/json-schema.ts";
+import { EVENT_DATA, makeSampleEventData } from "../../src/events/catalogue.ts";
 import { EVENT_NAMES, EVENTS } from "../../src/events/kinds.ts";
 
 const root = join(import.meta.dir, "../..");
@@ -34,8 +34,8 @@ describe("the pages", () => {
 });
 
 test.each(EVENT_NAMES)("the sample of %s has the fields of its schema", (event) => {
-  const sample = makeSampleData(event, 0);
-  expect(compile(EVENT_DATA[event], "answer")(sample)).toBeUndefined();
+  const sample = makeSampleEventData(event, 0);
+  expect(compileSchemaCheck(EVENT_DATA[event], "answer")(sample)).toBeUndefined();
   expect(Object.keys(sample).sort()).toEqual(Object.keys(EVENT_DATA[event].properties).sort());
 });
 

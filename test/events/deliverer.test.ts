@@ -4,8 +4,8 @@ import { createLog } from "../../src/base/log.ts";
 import { type Runtime, systemRuntime } from "../../src/base/runtime.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
 import { createDeliverer } from "../../src/events/deliverer.ts";
-import { hasNewEvents, reschedule } from "../../src/events/delivery-queue.ts";
-import { setDisabled } from "../../src/events/endpoints.ts";
+import { hasNewEvents, rescheduleEndpoint } from "../../src/events/delivery-queue.ts";
+import { setEndpointDisabled } from "../../src/events/endpoints.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Receiver, startReceiver } from "../harness/peers/receiver.ts";
@@ -128,8 +128,8 @@ test("endpoints that are being swept do not take the turns of others", async () 
   rig.store.db.$client.run(many);
   rig.store.transact((tx) => {
     for (let seq = 1; seq < 20; seq++) {
-      setDisabled(tx, { seq }, START, false);
-      reschedule(tx, seq, 1);
+      setEndpointDisabled(tx, { seq }, START, false);
+      rescheduleEndpoint(tx, seq, 1);
     }
   });
   let [turns, firstClaim] = [0, 0];

@@ -1,7 +1,7 @@
 /** The outcome of an attempt, as a table: every kind of delivery, at every kind of endpoint. */
 import { describe, expect, test } from "bun:test";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
-import { decideState, healthAfter } from "../../src/events/delivery-outcome.ts";
+import { decideDeliveryState, endpointHealthAfter } from "../../src/events/delivery-outcome.ts";
 import type { Delivery } from "../../src/events/delivery-queue.ts";
 import type { Endpoint } from "../../src/events/endpoints.ts";
 
@@ -76,7 +76,7 @@ const CASES: Case[] = [
 describe("the delivery", () => {
   for (const [name, of, at, outcome, state, dueIn, counts] of CASES) {
     test(name, () => {
-      const { settled, counts: counted } = decideState(of, at, outcome, TERMS);
+      const { settled, counts: counted } = decideDeliveryState(of, at, outcome, TERMS);
       const dueAt = dueIn === null ? null : NOW + dueIn;
       expect([settled.state, settled.dueAt, counted]).toEqual([state as Delivery["state"], dueAt, counts]);
       expect(settled.finishedAt).toBe(dueAt === null ? NOW : null);
@@ -85,7 +85,7 @@ describe("the delivery", () => {
   }
 
   test("that fails after its endpoint was disabled has both reasons", () => {
-    const { settled } = decideState(delivery(), disabled, BAD, TERMS);
+    const { settled } = decideDeliveryState(delivery(), disabled, BAD, TERMS);
     expect(settled.error).toBe("answered 500; the endpoint was disabled");
   });
 });
@@ -94,10 +94,10 @@ test("the health of the endpoint", () => {
   const TIMEOUT_MS = 10_000;
   const hung = { ok: false, error: "no complete answer", ms: TIMEOUT_MS };
   const healths = [OK, { ...OK, ms: 1_001 }, BAD, { ...BAD, ms: 1_001 }, hung, { ...hung, status: 200 }].map(
-    (outcome) => healthAfter(outcome, "unproven", TIMEOUT_MS),
+    (outcome) => endpointHealthAfter(outcome, "unproven", TIMEOUT_MS),
   );
   expect(healths).toEqual(["proven", "slow", "unproven", "slow", "failing", "failing"]);
-  expect([healthAfter(OK, "failing", TIMEOUT_MS), healthAfter(BAD, "failing", TIMEOUT_MS)]).toEqual([
+  expect([endpointHealthAfter(OK, "failing", TIMEOUT_MS), endpointHealthAfter(BAD, "failing", TIMEOUT_MS)]).toEqual([
     "proven",
     "failing",
   ]);

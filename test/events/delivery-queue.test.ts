@@ -3,21 +3,33 @@ import { Database } from "bun:sqlite";
 import { expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
-import { deleteEvents, deleteFinished, listDeliveries, resend, sweepEndpoints } from "../../src/events/delivery-log.ts";
-import { recordAttempts } from "../../src/events/delivery-outcome.ts";
 import {
+  deleteEvents,
+  deleteFinishedDeliveries,
+  listEndpointDeliveries,
+  resendEndpointDelivery,
+  sweepEndpoints,
+} from "../../src/events/delivery-log.ts";
+import { recordWebhookAttempts } from "../../src/events/delivery-outcome.ts";
+import {
+  addWebhookTest,
   type Delivery,
   hasNewEvents,
-  load,
-  nextDue,
-  putTest,
-  recallStrays,
-  recordState,
-  release,
-  releaseLeases,
-  reschedule,
+  loadClaimedDelivery,
+  nextEndpointDueTime,
+  recallStrayDeliveries,
+  recordDeliveryState,
+  releaseAllWebhookLeases,
+  releaseWebhookDeliveries,
+  rescheduleEndpoint,
 } from "../../src/events/delivery-queue.ts";
-import { listEndpoints, requireEndpoint, setDisabled, setEnabled, setRemoved } from "../../src/events/endpoints.ts";
+import {
+  listEndpoints,
+  requireEndpoint,
+  setEndpointDisabled,
+  setEndpointEnabled,
+  setEndpointRemoved,
+} from "../../src/events/endpoints.ts";
 import { START } from "../harness/runtime.ts";
 import { LEASE, OK, openDeliveries, TERMS } from "./delivery-rig.ts";
 
@@ -82,10 +94,10 @@ test("deliveries that a clock running ahead put off wait no longer than their sc
       [third, minute],
     ] as const;
     for (const [one, ms] of put) {
-      if (one) recordState(tx, one, { ...retrying, dueAt: START + ms });
+      if (one) recordDeliveryState(tx, one, { ...retrying, dueAt: START + ms });
     }
     tx.$client.run("UPDATE webhook_deliveries SET due_at = due_at + 86400000 WHERE state = 'pending'");
-    recallStrays(tx, [minute, hour], START);
+    recallStrayDeliveries(tx, [minute, hour], START);
   });
   expect(rows().map(({ dueAt, state }) => [state, (dueAt ?? 0) - START])).toEqual([
     ["retrying", minute],
@@ -95,7 +107,7 @@ test("deliveries that a clock running ahead put off wait no longer than their sc
   ]);
   expect(due()).toEqual([1]);
   expect(claim(1, 9)).toHaveLength(2);
-  store.transact((tx) => recallStrays(tx, [minute, hour], START));
+  store.transact((tx) => recallStrayDeliveries(tx, [minute, hour], START));
   expect(rows().filter(({ leased }) => leased)).toHaveLength(2);
 });
 
@@ -106,11 +118,14 @@ test("loading a delivery finds nothing once its event or its endpoint is gone", 
   const [one, two] = claim(1, 2);
   const [three] = claim(2, 1);
   if (!one || !two || !three) throw new Error("three were to be claimed");
-  expect(load(store.db, one.seq)).toMatchObject({ delivery: one, endpoint: { id: "whk_1" } });
-  expect(JSON.parse(load(store.db, one.seq)?.body ?? "")).toMatchObject({ id: "evt_1", event: "message.outbound" });
+  expect(loadClaimedDelivery(store.db, one.seq)).toMatchObject({ delivery: one, endpoint: { id: "whk_1" } });
+  expect(JSON.parse(loadClaimedDelivery(store.db, one.seq)?.body ?? "")).toMatchObject({
+    id: "evt_1",
+    event: "message.outbound",
+  });
   store.db.$client.run("DELETE FROM events WHERE id = 'evt_1'");
-  store.transact((tx) => setRemoved(tx, requireEndpoint(tx, "whk_2")));
-  expect([one, two, three].map(({ seq }) => load(store.db, seq)?.delivery.eventId)).toEqual([
+  store.transact((tx) => setEndpointRemoved(tx, requireEndpoint(tx, "whk_2")));
+  expect([one, two, three].map(({ seq }) => loadClaimedDelivery(store.db, seq)?.delivery.eventId)).toEqual([
     undefined,
     "evt_2",
     undefined,
@@ -127,7 +142,9 @@ test("attempts that are recorded together each keep their own outcome", () => {
     { ok: false, error: "connection refused", ms: 1 },
   ];
   const attempts = claim(1, 6).map((delivery, i) => ({ delivery, outcome: outcomes[i] ?? OK }));
-  const recorded = store.transact((tx) => ({ of: recordAttempts(tx, attempts, { ...TERMS, now: START + 5 }) })).of;
+  const recorded = store.transact((tx) => ({
+    of: recordWebhookAttempts(tx, attempts, { ...TERMS, now: START + 5 }),
+  })).of;
   expect([...recorded]).toEqual([[1, { health: "failing", off: false }]]);
   const [at, again] = [START + 5, START + 5 + 60_000];
   expect(
@@ -150,7 +167,7 @@ test("an attempt that ends after its endpoint was disabled leaves the count that
   fan();
   const outcomes = [BAD, BAD, OK];
   const attempts = claim(1, 3).map((delivery, i) => ({ delivery, outcome: outcomes[i] ?? OK }));
-  store.transact((tx) => void recordAttempts(tx, attempts, { ...TERMS, retrySeconds: [], disableAfter: 2 }));
+  store.transact((tx) => void recordWebhookAttempts(tx, attempts, { ...TERMS, retrySeconds: [], disableAfter: 2 }));
   expect(requireEndpoint(store.db, "whk_1")).toMatchObject({ state: "disabled", exhausted: 2, telling: true });
 });
 
@@ -170,7 +187,7 @@ test("a delivery keeps its number and id throughout, and a test is numbered afte
   ]);
   end(claimed);
   const test = { id: newId(), endpointSeq: 1, eventId: "evt_t", event: "message.inbound", sample: "{}" };
-  store.transact((tx) => putTest(tx, test, START));
+  store.transact((tx) => addWebhookTest(tx, test, START));
   expect(rows().map(({ seq, id, eventId, createdAt }) => [seq, id, eventId, createdAt])).toEqual([
     ...before.map(({ seq, id, eventId, createdAt }) => [seq, id, eventId, createdAt]),
     [5, test.id, "evt_t", START],
@@ -189,8 +206,8 @@ test("retries, tests and resends come before first attempts", () => {
   end(claim(1, 1), BAD);
   store.transact((tx) => {
     const test = { id: newId(), endpointSeq: 1, eventId: "evt_t", event: "message.inbound", sample: "{}" };
-    putTest(tx, test, START);
-    resend(tx, log("whk_1").find(({ eventId }) => eventId === "evt_4")?.id ?? "", START);
+    addWebhookTest(tx, test, START);
+    resendEndpointDelivery(tx, log("whk_1").find(({ eventId }) => eventId === "evt_4")?.id ?? "", START);
   });
   expect(claim(1, 3, START).map(({ eventId }) => eventId)).toEqual(["evt_4", "evt_t", "evt_2"]);
   expect(claim(1, 9, START + 60_000).map(({ eventId }) => eventId)).toEqual([
@@ -226,7 +243,7 @@ test("an old event of a workspace that moves here is kept: its deliveries may co
   const count = () => store.db.$client.query("SELECT count(*) FROM events").values().flat()[0];
   const tidy = () =>
     store.transact((tx) => {
-      while (deleteFinished(tx, START + 1));
+      while (deleteFinishedDeliveries(tx, START + 1));
       deleteEvents(tx, 0, START + 1);
     });
   store.db.$client.run("UPDATE workspaces SET moving = 'in'");
@@ -244,7 +261,7 @@ test("an old event is kept while a delivery of it is kept", () => {
   const events = () => store.db.$client.query("SELECT id FROM events ORDER BY seq").values().flat();
   const tidy = () =>
     store.transact((tx) => {
-      while (deleteFinished(tx, START + 1));
+      while (deleteFinishedDeliveries(tx, START + 1));
       for (let after: number | null = 0; after !== null; ) after = deleteEvents(tx, after, START + 1);
     });
   end(claim(1, 3));
@@ -265,7 +282,8 @@ test("a resend makes a waiting delivery due, except while it is under way or fro
   const [one, two] = rows();
   if (!one || !two) throw new Error("two were to be fanned out");
   expect(claim(1, 1)).toHaveLength(1);
-  const again = (id: string, now: number, workspace?: string) => store.transact((tx) => resend(tx, id, now, workspace));
+  const again = (id: string, now: number, workspace?: string) =>
+    store.transact((tx) => resendEndpointDelivery(tx, id, now, workspace));
   expect(() => again(one.id, START)).toThrow("under way");
   expect(() => again(two.id, START, "wsp_other")).toThrow("there is no webhook delivery");
   for (const id of ["whd_none", "", "'"]) expect(() => again(id, START)).toThrow(`there is no webhook delivery ${id}`);
@@ -280,7 +298,7 @@ test("removing an endpoint deletes its deliveries in portions", () => {
   const { happen, fan, rows, store } = openDeliveries(2, ["message.outbound"]);
   happen(2_400, "message.inbound", "message.outbound");
   while (hasNewEvents(store.db)) fan();
-  store.transact((tx) => setRemoved(tx, requireEndpoint(tx, "whk_1")));
+  store.transact((tx) => setEndpointRemoved(tx, requireEndpoint(tx, "whk_1")));
   const sweep = () => store.transact((tx) => ({ more: sweepEndpoints(tx, START) })).more;
   sweep();
   expect(rows().filter(({ endpointSeq }) => endpointSeq === 1)).toHaveLength(200);
@@ -296,10 +314,10 @@ test("leases are given back, one by one or all together", () => {
   const [first] = claim(1, 3);
   if (!first) throw new Error("nothing was claimed");
   expect(due()).toEqual([]);
-  store.transact((tx) => release(tx, [first.seq], START));
+  store.transact((tx) => releaseWebhookDeliveries(tx, [first.seq], START));
   expect(due()).toEqual([1]);
   expect(claim(1, 3)).toHaveLength(1);
-  expect(store.transact((tx) => releaseLeases(tx, START))).toBe(3);
+  expect(store.transact((tx) => releaseAllWebhookLeases(tx, START))).toBe(3);
   expect(claim(1, 3).map(({ attempts }) => attempts)).toEqual([0, 0, 0]);
 });
 
@@ -310,14 +328,14 @@ test("a delivery that was leased when its endpoint was disabled fails once its l
     fan();
     const claimed = claim(1, 1);
     store.transact((tx) => {
-      setDisabled(tx, { seq: 1 }, START, true);
+      setEndpointDisabled(tx, { seq: 1 }, START, true);
       while (sweepEndpoints(tx, START));
     });
     expect(rows().map(({ state }) => state)).toEqual(["pending", "failed"]);
     store.transact((tx) => {
-      if (giveBack === "releaseLeases") releaseLeases(tx, START);
+      if (giveBack === "releaseLeases") releaseAllWebhookLeases(tx, START);
       else {
-        release(
+        releaseWebhookDeliveries(
           tx,
           claimed.map(({ seq }) => seq),
           START,
@@ -377,26 +395,30 @@ test("no query scans a table, even when the log is long", () => {
     store.transact((tx) => {
       const [one, two, three] = claimed;
       if (!one || !two || !three) throw new Error("three were to be claimed");
-      load(tx, one.seq);
-      recordAttempts(
+      loadClaimedDelivery(tx, one.seq);
+      recordWebhookAttempts(
         tx,
         [one, two].map((delivery, i) => ({ delivery, outcome: i === 0 ? OK : BAD })),
         TERMS,
       );
-      release(tx, [three.seq], START);
-      releaseLeases(tx, START);
-      recallStrays(tx, [60_000], START);
-      reschedule(tx, 1, START);
-      nextDue(tx, START);
-      resend(tx, one.id, START);
+      releaseWebhookDeliveries(tx, [three.seq], START);
+      releaseAllWebhookLeases(tx, START);
+      recallStrayDeliveries(tx, [60_000], START);
+      rescheduleEndpoint(tx, 1, START);
+      nextEndpointDueTime(tx, START);
+      resendEndpointDelivery(tx, one.id, START);
       const endpoint = requireEndpoint(tx, "whk_1");
-      putTest(tx, { id: newId(), endpointSeq: 1, eventId: "evt_t", event: "message.inbound", sample: "{}" }, START);
-      listDeliveries(tx, endpoint, { limit: 10, state: "failed" });
+      addWebhookTest(
+        tx,
+        { id: newId(), endpointSeq: 1, eventId: "evt_t", event: "message.inbound", sample: "{}" },
+        START,
+      );
+      listEndpointDeliveries(tx, endpoint, { limit: 10, state: "failed" });
       listEndpoints(tx, endpoint.workspaceId);
-      setDisabled(tx, endpoint, START, true);
+      setEndpointDisabled(tx, endpoint, START, true);
       sweepEndpoints(tx, START);
-      setEnabled(tx, endpoint);
-      deleteFinished(tx, START + 1);
+      setEndpointEnabled(tx, endpoint);
+      deleteFinishedDeliveries(tx, START + 1);
       deleteEvents(tx, 0, START + 1);
     });
     const statements = prepare.mock.calls
@@ -432,13 +454,13 @@ test("failing or deleting a portion takes a fixed number of statements", () => {
     fan();
     end(claim(1, 50), BAD);
     store.transact((tx) => {
-      setDisabled(tx, requireEndpoint(tx, "whk_1"), START, false);
+      setEndpointDisabled(tx, requireEndpoint(tx, "whk_1"), START, false);
     });
     prepare.mockClear();
     store.transact((tx) => void sweepEndpoints(tx, START));
     expect(rows().filter(({ state, dueAt }) => state === "failed" && dueAt === null)).toHaveLength(100);
     store.transact((tx) => {
-      deleteFinished(tx, START + 1);
+      deleteFinishedDeliveries(tx, START + 1);
       deleteEvents(tx, 0, START + 1);
     });
     expect(store.db.$client.query("SELECT count(*) FROM events").values()).toEqual([[0]]);
@@ -531,7 +553,7 @@ test("random operations never duplicate, mix up or skip a delivery", () => {
         } else if (one.kind === "release") {
           const released = take(one.which);
           store.transact((tx) =>
-            release(
+            releaseWebhookDeliveries(
               tx,
               released.map(({ seq }) => seq),
               now,
@@ -552,13 +574,13 @@ test("random operations never duplicate, mix up or skip a delivery", () => {
         } else if (one.kind === "resend") {
           const row = rows().filter(({ leased }) => !leased)[one.nth];
           if (!row || held.some(({ seq }) => seq === row.seq)) continue;
-          store.transact((tx) => resend(tx, row.id, now));
+          store.transact((tx) => resendEndpointDelivery(tx, row.id, now));
           Object.assign(find(row) ?? {}, { dueAt: now, urgent: true });
         } else if (one.kind === "later") {
           now += LATER_MS;
         } else {
           held.splice(0);
-          store.transact((tx) => releaseLeases(tx, now));
+          store.transact((tx) => releaseAllWebhookLeases(tx, now));
           for (const of of all()) if (of.leased) Object.assign(of, { leased: false, dueAt: now });
         }
         for (const seq of ENDPOINTS) {

@@ -1,13 +1,13 @@
 /** Endpoints of one workspace, events and their deliveries, on a real store. */
 import { eq } from "drizzle-orm";
-import { makeSampleData } from "../../src/events/catalogue.ts";
+import { makeSampleEventData } from "../../src/events/catalogue.ts";
 import type { AttemptOutcome } from "../../src/events/delivery.ts";
-import { listDeliveries } from "../../src/events/delivery-log.ts";
-import { recordAttempts } from "../../src/events/delivery-outcome.ts";
-import { claim, type Delivery, endpointsByDue, fanOut } from "../../src/events/delivery-queue.ts";
+import { listEndpointDeliveries } from "../../src/events/delivery-log.ts";
+import { recordWebhookAttempts } from "../../src/events/delivery-outcome.ts";
+import { claimWebhookDeliveries, type Delivery, endpointsByDue, fanOut } from "../../src/events/delivery-queue.ts";
 import { putEndpoint, requireEndpoint } from "../../src/events/endpoints.ts";
 import { EVENT_NAMES, type EventName } from "../../src/events/kinds.ts";
-import { emit } from "../../src/events/outbox.ts";
+import { emitEvent } from "../../src/events/outbox.ts";
 import { type DeliveryState, webhookDeliveries, workspaces } from "../../src/store/schema.ts";
 import type { Store } from "../../src/store/store.ts";
 import { storeInMemory } from "../harness/data/database.ts";
@@ -45,30 +45,30 @@ export function openDeliveries(
       store.transact((tx) => {
         for (let i = 0; i < count; i++) {
           const event = kinds[i % kinds.length] ?? "message.outbound";
-          emit(tx, {
+          emitEvent(tx, {
             id: `evt_${++made}`,
             workspaceId,
             event,
             now: START,
-            data: makeSampleData(event, START) as never,
+            data: makeSampleEventData(event, START) as never,
           });
         }
       });
     },
     fan: (now = START) => store.transact((tx) => fanOut(tx, { ...runtime, now: () => now })),
     claim: (seq: number, count: number, now = START, until = LEASE): Delivery[] =>
-      store.transact((tx) => claim(tx, seq, count, now, until).flatMap((one) => rowOf(one) ?? [])),
+      store.transact((tx) => claimWebhookDeliveries(tx, seq, count, now, until).flatMap((one) => rowOf(one) ?? [])),
     /** Records the results of attempts, at `now`. */
     end: (deliveries: readonly Delivery[], outcome: AttemptOutcome = OK, now = START) =>
       store.transact((tx) => {
-        recordAttempts(
+        recordWebhookAttempts(
           tx,
           deliveries.map((delivery) => ({ delivery, outcome })),
           { ...TERMS, now },
         );
       }),
     log: (id: string, state?: DeliveryState) =>
-      listDeliveries(store.db, requireEndpoint(store.db, id), state === undefined ? {} : { state }),
+      listEndpointDeliveries(store.db, requireEndpoint(store.db, id), state === undefined ? {} : { state }),
     due: (upTo = START) => [...endpointsByDue(store.db, upTo)].map(({ seq }) => seq),
     rows: () => store.db.select().from(webhookDeliveries).orderBy(webhookDeliveries.seq).all(),
   };

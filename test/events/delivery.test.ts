@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import { createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { createLog } from "../../src/base/log.ts";
-import { type AttemptOutcome, attempt } from "../../src/events/delivery.ts";
+import { type AttemptOutcome, attemptWebhookDelivery } from "../../src/events/delivery.ts";
 import type { Loaded } from "../../src/events/delivery-queue.ts";
 import { type HttpClientParts, openHttpClient } from "../../src/net/http-client.ts";
 import { type KeyPair, openCertificates } from "../../src/tls/certificates.ts";
@@ -66,7 +66,7 @@ function setUp(records: Zone = {}, parts: Partial<HttpClientParts> & { runtime?:
   const http = openHttpClient({ allow: () => ["127.0.0.0/8", "::1/128"], mostIdle: 256, ...parts, runtime });
   closers.push(http.close);
   const post = (url: string, given: Post = {}) =>
-    attempt({ http, runtime }, deliveryTo(url, given), given.timeoutMs ?? 10_000);
+    attemptWebhookDelivery({ http, runtime }, deliveryTo(url, given), given.timeoutMs ?? 10_000);
   return { runtime, http, post };
 }
 

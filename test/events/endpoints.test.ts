@@ -4,9 +4,9 @@ import {
   endpointsToTell,
   putEndpoint,
   requireEndpoint,
-  setDisabled,
-  setEnabled,
-  tellDisabled,
+  setEndpointDisabled,
+  setEndpointEnabled,
+  tellDisabledEndpoints,
 } from "../../src/events/endpoints.ts";
 import { START } from "../harness/runtime.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
@@ -15,7 +15,7 @@ function setUp(notify: (workspaceId: string) => Promise<void>) {
   const { core, store, workspace } = createWorld();
   const told: { workspaceId: string; text: string }[] = [];
   const site = { ...core.site, baseUrl: "https://mail.example.test" };
-  const job = tellDisabled({ ...core, site }, async ({ workspaceId, text }, record) => {
+  const job = tellDisabledEndpoints({ ...core, site }, async ({ workspaceId, text }, record) => {
     await notify(workspaceId);
     store.transact((tx) => record(tx));
     told.push({ workspaceId, text });
@@ -25,7 +25,7 @@ function setUp(notify: (workspaceId: string) => Promise<void>) {
     store.transact((tx) => {
       const url = `https://${domain}/hook`;
       putEndpoint(tx, { id: `whk_${i}`, workspaceId, url, events: ["message.inbound"], secret: "whsec_", now: START });
-      setDisabled(tx, requireEndpoint(tx, `whk_${i}`), START, true);
+      setEndpointDisabled(tx, requireEndpoint(tx, `whk_${i}`), START, true);
     });
     return workspaceId;
   });
@@ -50,7 +50,7 @@ test("a notice that cannot be written is tried again and does not hold up other 
 
 test("the notice says when the endpoint was enabled again before the mail was written", async () => {
   const { store, told, job } = setUp(async () => {});
-  store.transact((tx) => setEnabled(tx, requireEndpoint(tx, "whk_0")));
+  store.transact((tx) => setEndpointEnabled(tx, requireEndpoint(tx, "whk_0")));
   await job.runDue(START);
   expect(told[0]?.text).toContain("It has been switched on again since");
   expect(told[0]?.text).not.toContain("1970");

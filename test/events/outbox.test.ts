@@ -1,6 +1,6 @@
 /** The outbox: an event exists exactly when its cause does (rules: Events). */
 import { expect, test } from "bun:test";
-import { emit, type NewEvent } from "../../src/events/outbox.ts";
+import { emitEvent, type NewEvent } from "../../src/events/outbox.ts";
 import { events } from "../../src/store/schema.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
 
@@ -31,7 +31,7 @@ const inbound = (workspaceId: string, id = "evt_1"): NewEvent<"message.inbound">
 test("an event is kept as given, with its id and time", () => {
   const world = createWorld();
   const workspaceId = world.workspace("W", "example.test");
-  world.store.transact((tx) => emit(tx, inbound(workspaceId)));
+  world.store.transact((tx) => emitEvent(tx, inbound(workspaceId)));
   expect(world.store.db.select().from(events).all()).toEqual([
     {
       seq: 1,
@@ -50,7 +50,7 @@ test("an event is not written when its transaction fails", () => {
   const workspaceId = world.workspace("W", "example.test");
   expect(() =>
     world.store.transact((tx) => {
-      emit(tx, inbound(workspaceId));
+      emitEvent(tx, inbound(workspaceId));
       throw new Error("the cause failed");
     }),
   ).toThrow("the cause failed");
@@ -60,7 +60,7 @@ test("an event is not written when its transaction fails", () => {
 test("events keep the order in which they happened", () => {
   const world = createWorld();
   const workspaceId = world.workspace("W", "example.test");
-  for (const id of ["evt_b", "evt_a"]) world.store.transact((tx) => emit(tx, inbound(workspaceId, id)));
+  for (const id of ["evt_b", "evt_a"]) world.store.transact((tx) => emitEvent(tx, inbound(workspaceId, id)));
   const rows = world.store.db.select({ seq: events.seq, id: events.id }).from(events).orderBy(events.seq).all();
   expect(rows.map(({ id }) => id)).toEqual(["evt_b", "evt_a"]);
 });
@@ -68,6 +68,6 @@ test("events keep the order in which they happened", () => {
 test("a second event with the same id is refused", () => {
   const world = createWorld();
   const workspaceId = world.workspace("W", "example.test");
-  world.store.transact((tx) => emit(tx, inbound(workspaceId)));
-  expect(() => world.store.transact((tx) => emit(tx, inbound(workspaceId)))).toThrow();
+  world.store.transact((tx) => emitEvent(tx, inbound(workspaceId)));
+  expect(() => world.store.transact((tx) => emitEvent(tx, inbound(workspaceId)))).toThrow();
 });

@@ -99,7 +99,7 @@ describe("the schedule", () => {
     const first = START / 1_000;
     const sums = [0, 60, 360, 2_160, 9_360, 30_960, 74_160].map((seconds) => String(first + seconds));
     expect(receiver.hooks.map(({ headers }) => headers.get("x-service-timestamp"))).toEqual(sums);
-    expect(developers.webhook(opened.core, receiver.id).exhausted).toBe(1);
+    expect(developers.getWebhookEndpoint(opened.core, receiver.id).exhausted).toBe(1);
   });
 
   test("follows the setting, in fractions of seconds too", async () => {
@@ -203,7 +203,7 @@ describe("the schedule", () => {
     expect(row).toMatchObject({ state: "failed", attempts: 1, status: null, finishedAt: START });
     expect(row?.error).toContain("loopback");
     expect(receiver.hooks).toEqual([]);
-    expect(developers.webhook(opened.core, receiver.id).exhausted).toBe(1);
+    expect(developers.getWebhookEndpoint(opened.core, receiver.id).exhausted).toBe(1);
   });
 
   test("4 KiB of the response are kept", async () => {
@@ -240,9 +240,9 @@ describe("an endpoint that fails", () => {
     const receiver = receive();
     receiver.answer = FAILS;
     await exhaust(rig, 14);
-    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "active", exhausted: 14 });
+    expect(developers.getWebhookEndpoint(core, receiver.id)).toMatchObject({ state: "active", exhausted: 14 });
     await exhaust(rig, 1);
-    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 15 });
+    expect(developers.getWebhookEndpoint(core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 15 });
     // A disabled endpoint gets no events, also none about the notice.
     await exhaust(rig, 3);
     await advance(DAY_MS);
@@ -282,7 +282,11 @@ describe("an endpoint that fails", () => {
     expect(log(receiver.id).map(({ state }) => state)).toEqual(["retrying", "retrying", "retrying"]);
     await advance(1);
     const disabledAt = runtime.now();
-    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({ state: "disabled", disabledAt, exhausted: 1 });
+    expect(developers.getWebhookEndpoint(opened.core, receiver.id)).toMatchObject({
+      state: "disabled",
+      disabledAt,
+      exhausted: 1,
+    });
     expect(log(receiver.id)).toMatchObject([
       { eventId: first, state: "failed", error: "answered 503" },
       { state: "failed", error: "the endpoint was disabled", dueAt: null, finishedAt: disabledAt },
@@ -290,7 +294,7 @@ describe("an endpoint that fails", () => {
     ]);
     const attempts = receiver.hooks.length;
     core.store.transact((tx) => developers.enableWebhook(tx, receiver.id));
-    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({
+    expect(developers.getWebhookEndpoint(opened.core, receiver.id)).toMatchObject({
       state: "active",
       exhausted: 0,
       disabledAt: null,
@@ -329,7 +333,7 @@ describe("an endpoint that fails", () => {
     const rig = await openRig({ ...ONE_ATTEMPT, "webhooks.disableAfter": "3" });
     const { receive, core, opened } = rig;
     const receiver = receive();
-    const exhausted = () => developers.webhook(opened.core, receiver.id).exhausted;
+    const exhausted = () => developers.getWebhookEndpoint(opened.core, receiver.id).exhausted;
     receiver.answer = FAILS;
     await exhaust(rig, 2);
     expect(exhausted()).toBe(2);
@@ -338,12 +342,12 @@ describe("an endpoint that fails", () => {
     expect(exhausted()).toBe(0);
     receiver.answer = FAILS;
     await exhaust(rig, 2);
-    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
+    expect(developers.getWebhookEndpoint(opened.core, receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
     await exhaust(rig, 1);
-    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 3 });
+    expect(developers.getWebhookEndpoint(opened.core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 3 });
     core.store.transact((tx) => developers.enableWebhook(tx, receiver.id));
     await exhaust(rig, 2);
-    expect(developers.webhook(opened.core, receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
+    expect(developers.getWebhookEndpoint(opened.core, receiver.id)).toMatchObject({ state: "active", exhausted: 2 });
   });
 
   test("is reported to an admin without a mailbox here, too; no further notice follows one that bounces", async () => {
@@ -559,7 +563,7 @@ describe("at the request of an admin", () => {
     await advance(DAY_MS);
     expect(attemptsOf(receiver.hooks)).toEqual(["1", "2", "3"]);
     expect(log(receiver.id)).toMatchObject([{ state: "delivered", attempts: 3, status: 503, dueAt: null }]);
-    expect(developers.webhook(core, receiver.id).exhausted).toBe(0);
+    expect(developers.getWebhookEndpoint(core, receiver.id).exhausted).toBe(0);
 
     // A successful replay turns a failed delivery into a delivered one, and resets the endpoint's count.
     happen("message.inbound");
@@ -567,12 +571,12 @@ describe("at the request of an admin", () => {
     await advance(60_000);
     const failed = log(receiver.id).at(-1);
     expect([failed?.state, failed?.attempts]).toEqual(["failed", 2]);
-    expect(developers.webhook(core, receiver.id).exhausted).toBe(1);
+    expect(developers.getWebhookEndpoint(core, receiver.id).exhausted).toBe(1);
     receiver.answer = () => new Response("ok");
     store.transact((tx) => developers.resendDelivery(core, tx, failed?.id ?? ""));
     await settled();
     expect(log(receiver.id).at(-1)).toMatchObject({ state: "delivered", attempts: 3, finishedAt: runtime.now() });
-    expect(developers.webhook(core, receiver.id).exhausted).toBe(0);
+    expect(developers.getWebhookEndpoint(core, receiver.id).exhausted).toBe(0);
   });
 
   test("resending a waiting delivery makes its next attempt now; during an attempt it is refused", async () => {
@@ -622,16 +626,16 @@ describe("at the request of an admin", () => {
     await advance(DAY_MS);
     expect(receiver.hooks).toHaveLength(3);
     expect(log(receiver.id).at(-1)).toMatchObject({ state: "failed", attempts: 1, error: "answered 503" });
-    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "active", exhausted: 0 });
+    expect(developers.getWebhookEndpoint(core, receiver.id)).toMatchObject({ state: "active", exhausted: 0 });
 
     happen("message.delivered");
     await settled();
     for (const seconds of [60, 300, 1_800, 7_200, 21_600, 43_200]) await advance(seconds * 1_000);
-    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
+    expect(developers.getWebhookEndpoint(core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
     receiver.answer = () => new Response("ok");
     await send();
     expect(log(receiver.id).at(-1)).toMatchObject({ state: "delivered", status: 200 });
-    expect(developers.webhook(core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
+    expect(developers.getWebhookEndpoint(core, receiver.id)).toMatchObject({ state: "disabled", exhausted: 1 });
     expect(() => store.transact((tx) => void developers.testWebhook(core, tx, receiver.id, "mail"))).toThrow(
       "no event",
     );
@@ -646,7 +650,7 @@ describe("at the request of an admin", () => {
     happen("message.outbound");
     await settled();
     store.transact((tx) => developers.removeWebhook(core, tx, removed.id));
-    expect(() => developers.webhook(core, removed.id)).toThrow("no webhook endpoint");
+    expect(() => developers.getWebhookEndpoint(core, removed.id)).toThrow("no webhook endpoint");
     expect(developers.listWebhooks(core).map(({ id }) => id)).toEqual([kept.id]);
     await settled();
     await advance(DAY_MS);

@@ -1,11 +1,11 @@
 /** Answers that nobody reads take a bounded part of the memory, and nothing from others. */
 import { afterEach, describe, expect, test } from "bun:test";
-import { createPools } from "../../src/api/pools.ts";
-import { noteAsker } from "../../src/api/request.ts";
-import { asStreamed } from "../../src/api/unread-answers.ts";
+import { createRequestShares } from "../../src/api/pools.ts";
+import { noteRequestPerson } from "../../src/api/request.ts";
+import { markStreamedResponse } from "../../src/api/unread-answers.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
-import { createConnections } from "../../src/http/connections.ts";
+import { createHttpConnections } from "../../src/http/connections.ts";
 import { createHttpServer } from "../../src/http/http-server.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
 import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
@@ -30,14 +30,14 @@ const pair = makePair("localhost");
 async function start({ secure = false, mostUnread = 128 * MB, mostConnections = 1_000 } = {}) {
   const runtime = fakeRuntime();
   const log = createLog("silent", runtime.now, () => {});
-  const pools = createPools({ mostConnections, mostUnread, runtime });
+  const pools = createRequestShares({ mostConnections, mostUnread, runtime });
   const composed: string[] = [];
-  const connections = createConnections({ most: 1_000, trustedProxies: [], runtime });
+  const connections = createHttpConnections({ most: 1_000, trustedProxies: [], runtime });
   const parts = {
     async rest(request: Request) {
       const { pathname } = new URL(request.url);
       const [workspaceId = "", userId = "", keyId = ""] = (request.headers.get("authorization") ?? "").split(" ");
-      if (workspaceId !== "") noteAsker(request, { workspaceId, userId, keyId });
+      if (workspaceId !== "") noteRequestPerson(request, { workspaceId, userId, keyId });
       composed.push(`${request.method} ${pathname}`);
       if (pathname === "/api/stream") {
         const body = new ReadableStream({
@@ -46,7 +46,7 @@ async function start({ secure = false, mostUnread = 128 * MB, mostConnections = 
         });
         return new Response(body, { headers: { "content-type": "text/event-stream" } });
       }
-      if (pathname === "/api/file") return asStreamed(new Response(Bun.file(import.meta.path)));
+      if (pathname === "/api/file") return markStreamedResponse(new Response(Bun.file(import.meta.path)));
       return new Response(pathname === "/api/small" ? new Uint8Array(64 * 1024) : LARGE);
     },
     web: { respond: async () => undefined },

@@ -154,9 +154,9 @@ describe("emptying", () => {
   test("needs manage access", async () => {
     const { core, owner } = booted;
     const bobId = (await bob.get<{ id: string }>("/me")).body.id;
-    core.store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "send"));
+    core.store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, owner.mailboxId, bobId, "send"));
     expect(await statusOf(bob.send("POST", "/spam/empty", { mailbox: owner.mailboxId }))).toBe(403);
-    core.store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, bobId));
+    core.store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, owner.mailboxId, bobId));
   });
 });
 

@@ -234,7 +234,7 @@ describe.skipIf(!chromiumPresent)(`what waits for approval${chromiumNote}`, () =
     // Somebody else decides: the open page says so.
     const [id = ""] = new URL(page.url()).pathname.split("/").slice(-1);
     const reviewer = world.apiWith(world.keyOf(world.maxId, ["approve"]));
-    world.core.store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "send"));
+    world.core.store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, world.owner.mailboxId, world.maxId, "send"));
     expect((await reviewer.post(`/api/admin/v1/holds/${id}/reject`, { reason: "Not now" })).status).toBe(200);
     // Open pages hear of changes four times a second.
     await world.advance(1000);

@@ -1,13 +1,13 @@
 /** Limits of HTTP connections: in all, for each source, in time; and the shares of open files. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect, type Socket } from "node:net";
-import { createPools } from "../../src/api/pools.ts";
+import { createRequestShares } from "../../src/api/pools.ts";
 import { clientLeavingSignal, readJson } from "../../src/api/request.ts";
-import { asStreamed } from "../../src/api/unread-answers.ts";
+import { markStreamedResponse } from "../../src/api/unread-answers.ts";
 import { shareDescriptors } from "../../src/base/descriptors.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
-import { type Admission, createConnections, type RefusedBy } from "../../src/http/connections.ts";
+import { type Admission, createHttpConnections, type RefusedBy } from "../../src/http/connections.ts";
 import { createHttpServer } from "../../src/http/http-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
@@ -28,7 +28,7 @@ function start({ most = 100, trustedProxies = [] as string[] } = {}) {
   const runtime = fakeRuntime();
   const refusals: RefusedBy[] = [];
   const begun: string[] = [];
-  const connections = createConnections({ most, trustedProxies, runtime, refused: (by) => refusals.push(by) });
+  const connections = createHttpConnections({ most, trustedProxies, runtime, refused: (by) => refusals.push(by) });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
     connections,
@@ -47,12 +47,12 @@ function start({ most = 100, trustedProxies = [] as string[] } = {}) {
         },
       });
       return path === "/api/unfinished"
-        ? asStreamed(new Response(body))
+        ? markStreamedResponse(new Response(body))
         : new Response(body, { headers: { "content-type": "text/event-stream" } });
     },
     web: { respond: async () => undefined },
     health: {},
-    pools: createPools({ mostConnections: most, runtime }),
+    pools: createRequestShares({ mostConnections: most, runtime }),
     runtime,
     log: createLog("silent", runtime.now, () => {}),
   });
@@ -196,7 +196,7 @@ describe("the limit of each source", () => {
 
   test("a proxy has no limit of connections, nor of requests without a forwarded address", () => {
     const { runtime } = start();
-    const connections = createConnections({ most: 8, trustedProxies: ["198.51.100.0/24"], runtime });
+    const connections = createHttpConnections({ most: 8, trustedProxies: ["198.51.100.0/24"], runtime });
     const request = (headers: Record<string, string> = {}) => new Request("http://localhost/", { headers });
     for (let i = 0; i < 7; i++) {
       expect(connections.admit("198.51.100.1", () => {})?.begin(request())).toBeDefined();
@@ -209,7 +209,12 @@ describe("the limit of each source", () => {
   test("a direct client has a quarter of the connections, and its idle ones make room for new ones", () => {
     const { runtime } = start();
     const refusals: RefusedBy[] = [];
-    const connections = createConnections({ most: 8, trustedProxies: [], runtime, refused: (by) => refusals.push(by) });
+    const connections = createHttpConnections({
+      most: 8,
+      trustedProxies: [],
+      runtime,
+      refused: (by) => refusals.push(by),
+    });
     const cut: number[] = [];
     const admit = (address: string, i: number) => connections.admit(address, () => cut.push(i));
     const first = admit("2001:db8::1", 1);
@@ -326,7 +331,7 @@ describe("how long the server waits for a client", () => {
   test("of strangers, a quarter of all left to others, the one that was slow for longest makes room", async () => {
     const runtime = fakeRuntime();
     const isKnown = (source: string) => source === "198.51.100.1";
-    const connections = createConnections({ most: 8, trustedProxies: [], runtime, isKnown });
+    const connections = createHttpConnections({ most: 8, trustedProxies: [], runtime, isKnown });
     const cut: string[] = [];
     const admit = (name: string, address = `203.0.113.${name}`) => {
       runtime.advanceTo(runtime.now() + 1);
@@ -352,7 +357,7 @@ describe("how long the server waits for a client", () => {
   });
 
   test("a thousand silent strangers keep nobody out", () => {
-    const connections = createConnections({ most: 500, trustedProxies: [], runtime: fakeRuntime() });
+    const connections = createHttpConnections({ most: 500, trustedProxies: [], runtime: fakeRuntime() });
     for (let i = 0; i < 1_000; i++) connections.admit(`203.0.${i % 250}.1`, () => {});
     for (const address of ["198.51.100.1", "127.0.0.1", "2001:db8::1"]) {
       expect(connections.admit(address, () => {})).toBeDefined();

@@ -6,7 +6,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
 import { FRAME_SANDBOX } from "../../src/base/frames.ts";
 import { FRAME_HEADERS } from "../../src/http/frame-responses.ts";
-import { frameDocument } from "../../src/message/frame.ts";
+import { renderMessageDocument } from "../../src/message/frame.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { corpusJson, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
@@ -119,7 +119,7 @@ async function render(bodies: typeof documents): Promise<Seen> {
 const OF_CHROMIUM = /^CONNECT content-autofill\.googleapis\.com:443 /;
 
 const framed = (html: string) => ({
-  html: frameDocument({ subject: "", text: "", html, attachments: [] }, NO_IMAGES),
+  html: renderMessageDocument({ subject: "", text: "", html, attachments: [] }, NO_IMAGES),
   headers: FRAME_HEADERS,
   sandbox: FRAME_SANDBOX,
 });
@@ -221,7 +221,7 @@ describe.skipIf(!chromiumPresent)(`in Chromium${chromiumNote}`, () => {
     );
     const letter = { subject: "Re: Hello", text: "", html, attachments: [{ id: "att_1", contentId: "logo" }] };
     const shell = framed("");
-    documents = [{ ...shell, html: frameDocument(letter, { attachment: () => "/image", remote: undefined }) }];
+    documents = [{ ...shell, html: renderMessageDocument(letter, { attachment: () => "/image", remote: undefined }) }];
     foreign.length = 0;
     const { page, seen } = await openPage();
     await page.goto(`${origin}/`);

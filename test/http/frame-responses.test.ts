@@ -1,7 +1,7 @@
 /** The document that a message is shown in: images, colours, folded history, text. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { type FramedMessage, frameDocument } from "../../src/message/frame.ts";
+import { type FramedMessage, renderMessageDocument } from "../../src/message/frame.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { dangersIn } from "../harness/mail/dangers.ts";
 
@@ -12,12 +12,15 @@ const addresses = {
 const blocked = { ...addresses, remote: undefined };
 
 /** Returns the content of main. */
-function bodyOf(message: Partial<FramedMessage>, images: Parameters<typeof frameDocument>[1] = blocked): string {
-  const document = frameDocument({ subject: "Hello", text: "", attachments: [], ...message }, images);
+function bodyOf(
+  message: Partial<FramedMessage>,
+  images: Parameters<typeof renderMessageDocument>[1] = blocked,
+): string {
+  const document = renderMessageDocument({ subject: "Hello", text: "", attachments: [], ...message }, images);
   return /<main>(.*)<\/main>/s.exec(document)?.[1] ?? "none";
 }
 
-const bodyOfHtml = (html: string, images = blocked as Parameters<typeof frameDocument>[1]): string =>
+const bodyOfHtml = (html: string, images = blocked as Parameters<typeof renderMessageDocument>[1]): string =>
   bodyOf({ html: sanitizeHtml(html) }, images);
 
 describe("images", () => {
@@ -93,7 +96,10 @@ describe("colours", () => {
   ];
   for (const [html, scheme] of cases) {
     test(html, () => {
-      const document = frameDocument({ subject: "", text: "", html: sanitizeHtml(html), attachments: [] }, blocked);
+      const document = renderMessageDocument(
+        { subject: "", text: "", html: sanitizeHtml(html), attachments: [] },
+        blocked,
+      );
       expect(document).toContain(`{color-scheme:${scheme}}`);
     });
   }
@@ -107,7 +113,7 @@ describe("history is folded", () => {
   test("in mail with style sheets", () => {
     const quotation = `On Mon, Jan 5, 2026 at 9:00 AM Ann &lt;ann@a.example&gt; wrote:<br><blockquote style="${BORDER}">Old</blockquote>`;
     const html = sanitizeHtml(`<style>.q,p::after{color:#333}</style><p>New</p><div class="q">${quotation}</div>`);
-    const document = frameDocument({ subject: "", text: "", html, attachments: [] }, blocked);
+    const document = renderMessageDocument({ subject: "", text: "", html, attachments: [] }, blocked);
     expect(document).toContain(`${OPEN}<blockquote`);
     expect(document).toContain(`Old</blockquote>${CLOSED}</div></div>`);
   });

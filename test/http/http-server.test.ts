@@ -1,10 +1,10 @@
 /** The HTTP listener: health, paths, odd requests, and stopping. */
 import { afterEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
-import { createPools } from "../../src/api/pools.ts";
+import { createRequestShares } from "../../src/api/pools.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
-import { createConnections } from "../../src/http/connections.ts";
+import { createHttpConnections } from "../../src/http/connections.ts";
 import { createHttpServer } from "../../src/http/http-server.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 import { until } from "../harness/until.ts";
@@ -21,11 +21,11 @@ function start({ rest, health = {}, localOnly }: Partial<Pick<Parts, "rest" | "h
   const lines: string[] = [];
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
-    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
+    connections: createHttpConnections({ most: 1_000, trustedProxies: [], runtime }),
     rest: rest ?? (async (request, peer) => Response.json({ url: request.url, peer })),
     web: { respond: async (_request, path) => (path === "/" ? new Response("the app") : undefined) },
     health,
-    pools: createPools({ mostConnections: 1_000, runtime }),
+    pools: createRequestShares({ mostConnections: 1_000, runtime }),
     ...(localOnly !== undefined && { localOnly }),
     runtime,
     log: createLog("debug", runtime.now, (line) => lines.push(line)),
@@ -221,11 +221,11 @@ describe("stopping", () => {
     expect(() =>
       createHttpServer({
         listen: server.address,
-        connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
+        connections: createHttpConnections({ most: 1_000, trustedProxies: [], runtime }),
         rest: async () => new Response(),
         web: { respond: async () => undefined },
         health: {},
-        pools: createPools({ mostConnections: 1_000, runtime }),
+        pools: createRequestShares({ mostConnections: 1_000, runtime }),
         runtime,
         log: createLog("silent", runtime.now, () => {}),
       }),

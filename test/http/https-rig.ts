@@ -3,12 +3,12 @@ import { expect } from "bun:test";
 import { X509Certificate } from "node:crypto";
 import { connect as connectTcp } from "node:net";
 import { connect, type TLSSocket } from "node:tls";
-import { createPools } from "../../src/api/pools.ts";
+import { createRequestShares } from "../../src/api/pools.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
-import { createConnections } from "../../src/http/connections.ts";
+import { createHttpConnections } from "../../src/http/connections.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
-import { listenInner } from "../../src/http/listener.ts";
+import { listenHttpInner } from "../../src/http/listener.ts";
 import type { AlpnProofs } from "../../src/tls/alpn-front.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
 import { atEndOfFile } from "../harness/end.ts";
@@ -47,9 +47,9 @@ export async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
   let behind = { host: "", port: 0 };
   const runtime = fakeRuntime();
   const log = createLog("silent", runtime.now, () => {});
-  const pools = createPools({ mostConnections: 1_000, runtime });
+  const pools = createRequestShares({ mostConnections: 1_000, runtime });
   const server = await createHttpsServer({
-    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
+    connections: createHttpConnections({ most: 1_000, trustedProxies: [], runtime }),
     listen: { host: "127.0.0.1", port: 0 },
     certificates: {
       current: () => pair,
@@ -61,7 +61,7 @@ export async function startBy(alpn: AlpnProofs | undefined, answer: Answer) {
       alpn,
     },
     startInner(parts) {
-      const http = listenInner({ ...parts, respond: answer, pools, runtime, log });
+      const http = listenHttpInner({ ...parts, respond: answer, pools, runtime, log });
       behind = http.address;
       return http;
     },

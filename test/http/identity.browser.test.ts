@@ -6,7 +6,7 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { createTransport } from "nodemailer";
 import type { Page } from "playwright-core";
 import { hashPassword } from "../../src/access/credentials.ts";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../src/access/totp.ts";
 import * as developers from "../../src/admin/developers.ts";
 import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
@@ -51,7 +51,7 @@ const focused = (of: Page) => of.evaluate("document.activeElement?.getAttribute(
 /** Gives the next valid code. */
 async function nextCode(): Promise<string> {
   await booted.advance(STEP);
-  return computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
+  return computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(booted.runtime.now()));
 }
 
 describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
@@ -264,7 +264,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
   test("an admin resets the second factor of a person who lost it", async () => {
     const { core } = booted.opened;
     const { store } = core;
-    store.transact((tx) => people.setRole(tx, people.userAt(core, BOB).id, "owner"));
+    store.transact((tx) => people.setRole(tx, people.getUserByAddress(core, BOB).id, "owner"));
     const admin = await newPage();
     await admin.goto(`${booted.http}/settings/people`);
     await givePassword(admin, BOB);
@@ -272,7 +272,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await admin.getByRole("button", { name: "Reset two-step sign-in", exact: true }).click();
     await confirm(admin);
     await admin.getByText("Two-step sign-in reset").waitFor();
-    expect(people.userAt(core, ALICE).secondFactor).toBe(false);
+    expect(people.getUserByAddress(core, ALICE).secondFactor).toBe(false);
     await admin.context().close();
   }, 120_000);
 
@@ -286,7 +286,7 @@ describe.skipIf(!chromiumPresent)(`identity${chromiumNote}`, () => {
     await box.getByLabel("To", { exact: true }).fill(ALICE);
     await box.getByLabel("Subject").fill("Long thoughts");
     await box.getByLabel("Message").fill("Much that nobody types twice");
-    await setPassword(booted, people.userAt(booted.opened.core, BOB).id);
+    await setPassword(booted, people.getUserByAddress(booted.opened.core, BOB).id);
     await box.getByRole("button", { name: /^Send/ }).first().dispatchEvent("click");
     const again = writer.getByRole("dialog", { name: "You were signed out" });
     await again.waitFor();

@@ -4,7 +4,7 @@
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../src/access/totp.ts";
 import * as people from "../../src/admin/people.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import {
@@ -92,12 +92,12 @@ describe.skipIf(!chromiumPresent)(`links and locks${chromiumNote}`, () => {
   test("a reset keeps the second factor: the code is asked for, and nothing else again", async () => {
     const { core } = booted.opened;
     const { store } = core;
-    const { id } = people.userAt(core, BOB);
+    const { id } = people.getUserByAddress(core, BOB);
     await setPassword(booted, id);
     const phone = await signInOnly(booted, BOB);
     await confirm(phone);
     const { secret } = (await phone.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
+    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(booted.runtime.now()));
     await phone.send("POST", "/me/second-factor", { secret, code: code(), password: PASSWORD });
     await booted.advance(30_000);
 

@@ -4,7 +4,7 @@
 import { expect, test } from "bun:test";
 import { type BrowserSession, findSession, startSession } from "../../src/access/sessions.ts";
 import type { Log } from "../../src/base/log.ts";
-import { createLive } from "../../src/http/live.ts";
+import { createLiveUpdates } from "../../src/http/live.ts";
 import { createSessionCookie } from "../../src/http/session-cookie.ts";
 import { createWorld } from "../harness/servers/mailbox-world.ts";
 
@@ -20,7 +20,7 @@ function listen() {
   const cookie = createSessionCookie({ secure: false });
   const warnings: string[] = [];
   const log: Log = { ...world.core.log, warn: (text) => void warnings.push(text) };
-  const live = createLive({ ...world.core, log }, cookie);
+  const live = createLiveUpdates({ ...world.core, log }, cookie);
   const before = runtime.timers().length;
   const request = new Request("http://localhost/app/live", { headers: { cookie: cookie.give(token, true) } });
   const open = () =>

@@ -2,12 +2,12 @@
 import { afterEach, describe, expect, test } from "bun:test";
 import { METHODS } from "node:http";
 import fc from "fast-check";
-import { createPools } from "../../src/api/pools.ts";
+import { createRequestShares } from "../../src/api/pools.ts";
 import { clientLeavingSignal } from "../../src/api/request.ts";
-import { asStreamed } from "../../src/api/unread-answers.ts";
+import { markStreamedResponse } from "../../src/api/unread-answers.ts";
 import { createLog } from "../../src/base/log.ts";
 import type { HttpServer } from "../../src/http/carrier.ts";
-import { createConnections } from "../../src/http/connections.ts";
+import { createHttpConnections } from "../../src/http/connections.ts";
 import { createHttpServer } from "../../src/http/http-server.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
 import { openRaw, type RawClient } from "../harness/clients/raw-http.ts";
@@ -33,7 +33,7 @@ async function start(secure: boolean) {
   const runtime = fakeRuntime();
   const lines: string[] = [];
   const log = createLog("debug", runtime.now, (line) => lines.push(line));
-  const connections = createConnections({ most: 1_000, trustedProxies: [], runtime });
+  const connections = createHttpConnections({ most: 1_000, trustedProxies: [], runtime });
   /** Requests that were performed, and how many were under way at once at most. */
   const performed: string[] = [];
   let underWay = 0;
@@ -70,7 +70,7 @@ async function start(secure: boolean) {
             controller.close();
           },
         });
-        return asStreamed(new Response(body));
+        return markStreamedResponse(new Response(body));
       }
       if (pathname === "/api/nothing") return new Response(null, { status: 204 });
       const body = await request.text();
@@ -81,7 +81,7 @@ async function start(secure: boolean) {
     }
   }
 
-  const pools = createPools({ mostConnections: 1_000, runtime });
+  const pools = createRequestShares({ mostConnections: 1_000, runtime });
   const parts = { pools, rest, web: { respond: async () => undefined }, health: {}, runtime, log };
   const listen = { host: "127.0.0.1", port: 0 };
   const certificates = {

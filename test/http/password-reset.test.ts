@@ -3,10 +3,10 @@
  * The person gets a mail about it.
  */
 import { beforeEach, describe, expect, test } from "bun:test";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../src/access/totp.ts";
 import * as developers from "../../src/admin/developers.ts";
 import * as people from "../../src/admin/people.ts";
-import { hashPassword } from "../../src/admin/people.ts";
+import { hashNewPassword } from "../../src/admin/people.ts";
 import { accessNotices } from "../../src/store/schema.ts";
 import { PASSWORD, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { connectMcp } from "../harness/clients/mcp-client.ts";
@@ -158,7 +158,7 @@ test("a password replaced by the operator ends the same", async () => {
   const { core } = booted.opened;
   const { store } = core;
   const open = await mailApp(appPassword);
-  const passwordHash = await hashPassword("from the operator");
+  const passwordHash = await hashNewPassword("from the operator");
   store.transact((tx) => people.replacePassword(core, tx, bobId, { passwordHash }));
   expect((await open?.command(`MAIL FROM:<${BOB}>`))?.code).toBe(421);
   expect(await lets("from the operator")).toEqual({ ...NOTHING, password: 204 });
@@ -191,7 +191,7 @@ test.each(["admin", "operator"])(
   "a second factor reset by the %s ends sessions and app passwords, not API keys",
   async (by) => {
     const { secret } = (await bob.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
+    const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(booted.runtime.now()));
     expect((await bob.send("POST", "/me/second-factor", { secret, code, password: PASSWORD })).status).toBe(200);
     if (by === "admin")
       expect((await alice.send("DELETE", `/settings/people/${bobId}/second-factor`)).status).toBe(204);

@@ -65,7 +65,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await row("People", "bob@example.test").getByText("no password").waitFor();
     await page.getByLabel("Role of Bob").selectOption("admin");
     await page.getByText("Changed", { exact: true }).waitFor();
-    expect(people.userAt(booted.opened.core, "bob@example.test").role).toBe("admin");
+    expect(people.getUserByAddress(booted.opened.core, "bob@example.test").role).toBe("admin");
     expect(await barriers(page)).toEqual([]);
     await press("Remove Bob…");
     await agree("Cancel");
@@ -101,7 +101,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByLabel(/^Reason/).fill("Under review");
     await press("Pause sending");
     await box("Sending is paused").getByText("Under review").waitFor();
-    expect(mailboxAdmin.mailboxAt(booted.opened.core, "team@example.test")).toMatchObject({
+    expect(mailboxAdmin.getMailboxByAddress(booted.opened.core, "team@example.test")).toMatchObject({
       name: "The team",
       owner: "alice@example.test",
       aliases: ["info@example.test"],
@@ -137,15 +137,15 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByLabel("Expires at").fill("2031-05-06T07:08");
     await press("Save expiry");
     await page.getByText("Expiry changed").waitFor();
-    expect(mailboxAdmin.mailboxAt(core, address).expiresAt).toBe(new Date("2031-05-06T07:08").getTime());
+    expect(mailboxAdmin.getMailboxByAddress(core, address).expiresAt).toBe(new Date("2031-05-06T07:08").getTime());
     expect(await barriers(page)).toEqual([]);
     await section("Mailboxes");
     await row("Mailboxes", address).getByText("expires 6 May 2031").or(page.getByText("expires May 6, 2031")).waitFor();
     await page.getByRole("link", { name: address }).click();
     await page.getByLabel("Expires at").fill("");
     await press("Save expiry");
-    await until(() => mailboxAdmin.mailboxAt(core, address).expiresAt === null);
-    await removals.removeMailbox(core, mailboxAdmin.mailboxAt(core, address).id);
+    await until(() => mailboxAdmin.getMailboxByAddress(core, address).expiresAt === null);
+    await removals.removeMailbox(core, mailboxAdmin.getMailboxByAddress(core, address).id);
   }, 120_000);
 
   test("a mailbox with mail is shown as being removed until its last message is gone", async () => {
@@ -211,7 +211,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
     await page.getByText("shop.test is not verified yet").waitFor();
     for (const { name, value, purpose } of domains.listDomainRecords(
       booted.opened.core,
-      domains.domainNamed(booted.opened.core, "shop.test").id,
+      domains.getDomainByName(booted.opened.core, "shop.test").id,
     )) {
       if (purpose === "dkim" || purpose === "ownership") published[name] = { txt: [value] };
     }
@@ -233,7 +233,7 @@ describe.skipIf(!chromiumPresent)(`settings of a workspace${chromiumNote}`, () =
       domains.addDomain(core, tx, booted.owner.workspaceId, "new.test", []);
       const claimed = domains.addDomain(core, tx, booted.owner.workspaceId, "old.test", []);
       domains.addDomain(core, tx, booted.owner.workspaceId, "lost.test", []);
-      domains.markVerified(core, tx, domains.addDomain(core, tx, id, "lost.test", []).id);
+      domains.markDomainVerified(core, tx, domains.addDomain(core, tx, id, "lost.test", []).id);
       return claimed.id;
     });
     store.db.$client.query("UPDATE domains SET accepts_unverified = 1 WHERE id = ?").run(other);

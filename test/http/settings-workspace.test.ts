@@ -45,7 +45,7 @@ beforeAll(async () => {
   };
   const other = store.transact((tx) => {
     const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
-    domains.markVerified(core, tx, domains.addDomain(core, tx, id, "other.test", []).id);
+    domains.markDomainVerified(core, tx, domains.addDomain(core, tx, id, "other.test", []).id);
     return id;
   });
   await add(booted.owner.workspaceId, "ann@example.test", "admin");
@@ -411,7 +411,7 @@ describe("workspaces", () => {
     const letter = { from: "zoe@other.test", to: ["zoe@other.test"], subject: "Hello", text: "Hello" };
     booted.core.store.transact((tx) => {
       const { core } = booted.opened;
-      domains.markVerified(core, tx, domains.domainNamed(core, "other.test").id);
+      domains.markDomainVerified(core, tx, domains.getDomainByName(core, "other.test").id);
     });
     expect(await status(zoe.send("POST", "/send", letter))).toBe(423);
     expect(await status(act(zoe, "PATCH", at, { pausedReason: null }))).toBe(403);

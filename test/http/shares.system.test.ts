@@ -21,7 +21,7 @@ async function start() {
   const add = (workspaceId: string, email: string) => booted.join(email, "owner", { workspaceId }).userId;
   const other = booted.write((tx) => {
     const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
-    domains.markVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
+    domains.markDomainVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
     return id;
   });
   const users = {

@@ -262,7 +262,9 @@ describe("mail that waits", () => {
     expect(await append("Sent", octetsOf("Held", "held"))).toBeUndefined();
     expect(await world.mail(client)).toEqual({ Drafts: ["Held"] });
     const ben = world.member("Ben");
-    world.app.core.store.transact((tx) => mailboxAdmin.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
+    world.app.core.store.transact((tx) =>
+      mailboxAdmin.grantMailboxAccess(tx, ben.mailboxId, world.app.owner.userId, "full"),
+    );
     await client.say("SELECT Drafts");
     for (const command of ["MOVE 1 Trash", "COPY 1 Trash", `COPY 1 Shared/${ben.email}/Drafts`]) {
       expect([command, await client.say(command)]).toEqual([command, expect.objectContaining({ status: "NO" })]);

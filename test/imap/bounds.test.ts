@@ -6,7 +6,7 @@ import * as domains from "../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../src/admin/domains.ts";
 import * as people from "../../src/admin/people.ts";
 import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
-import { mostLargeBytes } from "../../src/base/memory.ts";
+import { largeMessageMemoryLimit } from "../../src/base/memory.ts";
 import { type ImapAccount, imapStranger } from "../harness/clients/imap-client.ts";
 import { type ImapWorld, imapWorld } from "../harness/servers/imap-world.ts";
 
@@ -89,7 +89,7 @@ async function fill(octets: number, next: (n: number) => Promise<ImapAccount>): 
 
 test("messages that a person appends wait for room, and are refused after a minute", async () => {
   const [second, third] = [await client(), await client()];
-  const taking = await fill(mostLargeBytes() / 4, () => client());
+  const taking = await fill(largeMessageMemoryLimit() / 4, () => client());
   await expectRefused(second);
   // Small ones need none.
   expect((await second.say("APPEND INBOX {22+}\r\nSubject: Small\r\n\r\nHi\r\n")).status).toBe("OK");
@@ -102,18 +102,18 @@ test("messages that a person appends wait for room, and are refused after a minu
     expect(await one.line()).toStartWith("a OK [APPENDUID");
   }
   // Both have given their room back.
-  await fill(mostLargeBytes() / 4, () => client());
+  await fill(largeMessageMemoryLimit() / 4, () => client());
 });
 
 test("all persons of a workspace together have a part of the memory, and leave some to another workspace", async () => {
-  await fill((mostLargeBytes() * 3) / 4 - 1_000, (n) => client(world.member(`Person${n}`)));
+  await fill((largeMessageMemoryLimit() * 3) / 4 - 1_000, (n) => client(world.member(`Person${n}`)));
   await expectRefused(await client());
   const { core } = world.app.opened;
   const { store } = core;
   const keys = await makeDkimKeys();
   const other = store.transact((tx) => {
     const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
-    domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", keys).id);
+    domains.markDomainVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", keys).id);
     const bob = { workspaceId, email: "bob@other.test", name: "Bob", role: "owner", ownMailbox: true } as const;
     const { userId } = people.addUser(core, tx, bob);
     return {
@@ -121,7 +121,7 @@ test("all persons of a workspace together have a part of the memory, and leave s
       key: developers.createKey(core, tx, { userId, name: "K", scopes: ["read", "write"] }).key,
     };
   });
-  await fill(mostLargeBytes() / 8, () => client(other));
+  await fill(largeMessageMemoryLimit() / 8, () => client(other));
 }, 60_000);
 
 test("a message that comes too slowly ends the session", async () => {

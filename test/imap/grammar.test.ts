@@ -6,14 +6,14 @@ import {
   encodeUtf7,
   formatImapDateTime,
   formatSequenceSet,
-  isIn,
+  isInSequenceSet,
   keywordToLabel,
   labelToKeyword,
   Malformed,
   Parser,
   quoteImapText,
 } from "../../src/imap/grammar.ts";
-import { createLines, type Read } from "../../src/imap/lines.ts";
+import { createImapCommandReader, type Read } from "../../src/imap/lines.ts";
 
 const parser = (text: string) => new Parser({ text, literals: new Map() });
 /** Control characters, ASCII and some of other scripts. */
@@ -22,7 +22,7 @@ const LIMITS = { command: 1_000, large: () => 5_000, takesLarge: (text: string) 
 
 /** Everything that a client's octets give, in pieces of that size. */
 function readAll(octets: string, piece = 7): Read[] {
-  const lines = createLines(LIMITS);
+  const lines = createImapCommandReader(LIMITS);
   const found: Read[] = [];
   const bytes = Buffer.from(octets, "latin1");
   for (let i = 0; i < bytes.length; i += piece) {
@@ -98,7 +98,7 @@ test("sequence sets", () => {
   expect(parser("*").sequenceSet()).toEqual([[last, last]]);
   expect(parser("1:20,5:7,21,19:30,1:20").sequenceSet()).toEqual([[1, 30]]);
   const set = parser("7,3:4,9:*").sequenceSet();
-  expect([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 4_294_967_295].filter((number) => isIn(set, number))).toEqual([
+  expect([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 4_294_967_295].filter((number) => isInSequenceSet(set, number))).toEqual([
     3, 4, 7, 9, 10, 4_294_967_295,
   ]);
   for (const bad of ["0", "1:0", "", "a", "4294967296"]) expect(() => parser(bad).sequenceSet()).toThrow(Malformed);

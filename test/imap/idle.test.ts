@@ -1,6 +1,6 @@
 /** IDLE of an app that reads slowly. */
 import { expect, test } from "bun:test";
-import { idle } from "../../src/imap/commands/idle.ts";
+import { runImapIdle } from "../../src/imap/commands/idle.ts";
 import { Parser } from "../../src/imap/grammar.ts";
 import type { ImapSession } from "../../src/imap/session.ts";
 
@@ -19,7 +19,7 @@ test("a change that comes while an app is told of others is told, too", async ()
     },
   } as unknown as ImapSession;
   let look = (): void => {};
-  const idling = idle(session, new Parser({ text: "", literals: new Map() }), (wake) => {
+  const idling = runImapIdle(session, new Parser({ text: "", literals: new Map() }), (wake) => {
     look = wake;
     return () => {};
   });

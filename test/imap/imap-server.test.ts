@@ -449,7 +449,7 @@ describe("by hand", () => {
     idle.write("i IDLE\r\n");
     await idle.until(/idling\r\n/);
     await hand.say("SELECT Shared/alice@example.test/INBOX");
-    app.write((tx) => mailboxAdmin.revokeGrant(tx, app.owner.mailboxId, ben.userId));
+    app.write((tx) => mailboxAdmin.revokeMailboxAccess(tx, app.owner.mailboxId, ben.userId));
     expect(await hand.say("FETCH 1 (FLAGS)")).toContain("* BYE The mailbox is no longer shared with you");
     await arrive({ subject: "Not for Ben", from: "late-shared@remote.example" });
     await app.advance(100);

@@ -53,14 +53,16 @@ const folders = (threadId: string): string[] =>
     .map(({ folder }) => folder);
 
 const undo = () =>
-  journal.undo(world.app.opened.core, { keyId, workspaceId: world.app.owner.workspaceId } as never, 0, {
+  journal.takeBackKeyChanges(world.app.opened.core, { keyId, workspaceId: world.app.owner.workspaceId } as never, 0, {
     face: "cli",
     dryRun: false,
   });
 
 test("every change has an entry with the face `imap`; looking has one of reads", async () => {
   const ben = world.member("Ben");
-  world.app.core.store.transact((tx) => mailboxAdmin.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
+  world.app.core.store.transact((tx) =>
+    mailboxAdmin.grantMailboxAccess(tx, ben.mailboxId, world.app.owner.userId, "full"),
+  );
   await world.arrive({ subject: "One" });
   await world.arrive({ subject: "Two" });
   await client.say("NOOP");
@@ -122,7 +124,7 @@ test("what is beyond the limit of a key's policy is not begun, or taken back, wh
     core: { store },
   } = world.app.opened;
   const ben = world.member("Ben");
-  store.transact((tx) => mailboxAdmin.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
+  store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, ben.mailboxId, world.app.owner.userId, "full"));
   for (let i = 0; i < 150; i++) await world.arrive({ subject: `Mail ${i}` });
   await signIn({ changesPerHour: 120 });
   const changes = (): number[] => entries().flatMap((entry) => (entry.changes > 0 ? [entry.changes] : []));
@@ -183,7 +185,7 @@ test("undo counts and names a conversation that a key moved into another mailbox
     core: { store },
   } = world.app.opened;
   const ben = world.member("Ben");
-  store.transact((tx) => mailboxAdmin.grant(tx, ben.mailboxId, world.app.owner.userId, "full"));
+  store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, ben.mailboxId, world.app.owner.userId, "full"));
   const { threadId } = await world.arrive({ subject: "Carried" });
   await client.say("NOOP");
   expect((await client.say("MOVE 1 Shared/ben@example.test/Archive")).status).toBe("OK");

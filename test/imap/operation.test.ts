@@ -9,7 +9,7 @@ import { readConfig } from "../../src/config.ts";
 import { demoEnvironment } from "../../src/demo/demo-folder.ts";
 import { mailFolder } from "../../src/mailbox/imap/uids.ts";
 import { readStandby, writeStandby } from "../../src/replica/follow-replica.ts";
-import { becomeServer } from "../../src/replica/promote.ts";
+import { turnStandbyIntoServer } from "../../src/replica/promote.ts";
 import { openStore } from "../../src/store/store.ts";
 import { imapAccount, imapStranger } from "../harness/clients/imap-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -171,11 +171,11 @@ test("a standby that becomes the server numbers mail anew, also after a crash on
   expect(present()).toBe(before);
   // As after a crash: the database is in its place, and the folder still a standby's.
   writeStandby(data, { place: "s3://bucket/prefix" });
-  await becomeServer(data, now);
+  await turnStandbyIntoServer(data, now);
   expect(readStandby(data)).toBeUndefined();
   const renewed = present();
   expect(renewed).toBeGreaterThan(before);
   // A server's own folder is left alone.
-  await becomeServer(data, now + 60_000);
+  await turnStandbyIntoServer(data, now + 60_000);
   expect(present()).toBe(renewed);
 });

@@ -55,7 +55,7 @@ function sharedMailbox(): string {
   const {
     core: { store },
   } = world.app.opened;
-  store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, world.app.owner.userId, "full"));
+  store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, mailboxId, world.app.owner.userId, "full"));
   return mailboxId;
 }
 

@@ -16,7 +16,7 @@ test("a share that ends while a folder is fetched ends the session, before more 
   const { mailboxId } = world.app.owner;
   const fetched = mail.say("UID FETCH 1:* BODY.PEEK[]");
   await new Promise(setImmediate);
-  store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailboxId, ben.userId));
+  store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, mailboxId, ben.userId));
   const { status, untagged } = await fetched;
   expect(status).toBe("BYE");
   expect(untagged.filter((line) => line.includes("Secret")).length).toBeLessThan(40);

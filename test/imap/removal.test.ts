@@ -99,7 +99,7 @@ describe("nothing is left, and all of others'", () => {
   test("of a person who is erased", () =>
     expectNothingLeft(
       ({ member }) => member("Ben"),
-      ({ app }, { userId }) => erasure.erase(app.opened.core, userId, { compact: false }),
+      ({ app }, { userId }) => erasure.erasePerson(app.opened.core, userId, { compact: false }),
     ));
 
   test("of a workspace that is removed", () =>
@@ -108,7 +108,7 @@ describe("nothing is left, and all of others'", () => {
         app.core.store.transact((tx) => {
           const { core } = app.opened;
           const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
-          domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", []).id);
+          domains.markDomainVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", []).id);
           const eve = { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true } as const;
           return { email: eve.email, userId: people.addUser(core, tx, eve).userId };
         }),

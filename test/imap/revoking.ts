@@ -16,7 +16,7 @@ export async function revokedAmidst(command: string, isChanged: string, changed:
   const { userId, mailboxId } = world.app.owner;
   const ben = world.member("Ben");
   const { key, id } = store.transact((tx) => {
-    mailboxAdmin.grant(tx, ben.mailboxId, userId, "full");
+    mailboxAdmin.grantMailboxAccess(tx, ben.mailboxId, userId, "full");
     people.setLabelFolders(tx, userId, true);
     return developers.createKey(core, tx, { userId, name: "App", scopes: ["read", "write"] });
   });

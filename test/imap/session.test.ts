@@ -1,6 +1,6 @@
 /** The memory of a session, and changes while it answers. */
 import { expect, test } from "bun:test";
-import { select } from "../../src/imap/commands/select.ts";
+import { runImapSelect } from "../../src/imap/commands/select.ts";
 import { Parser } from "../../src/imap/grammar.ts";
 import { ImapSession, type Shared, type Wire } from "../../src/imap/session.ts";
 import { createImapFolders } from "../../src/mailbox/imap/imap-folders.ts";
@@ -43,7 +43,7 @@ test("what vanishes while SELECT answers is told as vanished now, since it has b
   );
   session.who = { caller: alice, present: () => alice, touch() {} } as unknown as typeof session.who;
   for (const one of ["CONDSTORE", "QRESYNC"]) session.enabled.add(one);
-  await select(session, new Parser({ text: ` INBOX (QRESYNC (${uidValidity} 1))`, literals: new Map() }), false);
+  await runImapSelect(session, new Parser({ text: ` INBOX (QRESYNC (${uidValidity} 1))`, literals: new Map() }), false);
   await session.tellChanges();
   expect(lines.filter((line) => /EXISTS|VANISHED/.test(line))).toEqual(["* 3 EXISTS", "* VANISHED 2"]);
 });

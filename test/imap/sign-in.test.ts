@@ -1,11 +1,11 @@
 /** Signing in over IMAP: who does, with what, what they may do then, and when their sessions end. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../src/access/totp.ts";
 import * as developers from "../../src/admin/developers.ts";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
-import { hashPassword } from "../../src/admin/people.ts";
+import { hashNewPassword } from "../../src/admin/people.ts";
 import { letOthersRun } from "../../src/base/pause.ts";
 import { apiKeys, type Policy } from "../../src/store/schema.ts";
 import { PASSWORD } from "../harness/clients/browser-session.ts";
@@ -289,7 +289,7 @@ describe("with the password of the web app", () => {
     const waiting = await idling(JSON.stringify(PASSWORD));
     const { core } = world.opened;
     const { store } = core;
-    const hash = await hashPassword("another password");
+    const hash = await hashNewPassword("another password");
     store.transact((tx) => people.replacePassword(core, tx, world.owner.userId, { passwordHash: hash }));
     await expectEnd(waiting);
   });
@@ -298,7 +298,7 @@ describe("with the password of the web app", () => {
     await start();
     const waiting = await idling(JSON.stringify(PASSWORD));
     const { secret } = (await world.alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(world.runtime.now()));
+    const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(world.runtime.now()));
     await world.alice.send("POST", "/me/second-factor", { secret, code, password: PASSWORD });
     await expectEnd(waiting);
     expect(await trySecret(JSON.stringify(PASSWORD))).toStartWith("NO");

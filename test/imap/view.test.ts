@@ -2,7 +2,14 @@
 import { expect, test } from "bun:test";
 import type { Parser } from "../../src/imap/grammar.ts";
 import type { Named } from "../../src/imap/mailbox-names.ts";
-import { type Changes, changesIn, follow, openView, rowsIn, type View } from "../../src/imap/view.ts";
+import {
+  applyViewChanges,
+  type Changes,
+  findViewChanges,
+  listRowsInSequenceSet,
+  openImapView,
+  type View,
+} from "../../src/imap/view.ts";
 import type { ImapFolders } from "../../src/mailbox/imap/imap-folders.ts";
 import type { ImapFolder, Numbered } from "../../src/mailbox/imap/uids.ts";
 
@@ -28,7 +35,7 @@ function folderOf(count: number) {
   const folders = {} as ImapFolders;
   return {
     folders,
-    open: () => openView(folders, {} as Named, folder, false),
+    open: () => openImapView(folders, {} as Named, folder, false),
     reads: () => reads,
     change(uid: number) {
       folder.modseq++;
@@ -48,8 +55,8 @@ function folderOf(count: number) {
 }
 
 function refresh(folders: ImapFolders, view: View): Changes | undefined {
-  const changes = changesIn(view);
-  if (changes) follow(folders, view, changes);
+  const changes = findViewChanges(view);
+  if (changes) applyViewChanges(folders, view, changes);
   return changes;
 }
 
@@ -59,7 +66,7 @@ test("rows of a set are each there once, ascending, and `*` is the last one", ()
   remove(2);
   refresh(folders, view);
   const at = (set: ReturnType<Parser["sequenceSet"]>, byUid: boolean): number[] =>
-    rowsIn(view, set, byUid).map(({ uid }) => uid);
+    listRowsInSequenceSet(view, set, byUid).map(({ uid }) => uid);
   const last = Number.POSITIVE_INFINITY;
   expect(at([[1, 3]], true)).toEqual([1, 3]);
   expect(at([[1, 3]], false)).toEqual([1, 3, 4]);

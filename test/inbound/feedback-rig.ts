@@ -6,7 +6,7 @@ import { resolveRecipient } from "../../src/inbound/rcpt.ts";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import type { OutboundMessage } from "../../src/outbound/queue.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
-import { readSource, type Source } from "../../src/smtp/spool.ts";
+import { readMessageSource, type Source } from "../../src/smtp/spool.ts";
 import type { ParserPool } from "../../src/workers/parser-pool.ts";
 import { sendCore } from "../harness/servers/core.ts";
 import { createSender } from "../harness/servers/sent.ts";
@@ -36,9 +36,10 @@ export function createReceiver(given = UNCHECKED) {
   const core = sendCore({ ...sender.core, runtime: sender.runtime });
   const parser: ParserPool = {
     ...core.parser,
-    prepare: async (_: unknown, source: unknown) => prepareMessage(await readSource(source as Source), store.blobs),
+    prepare: async (_: unknown, source: unknown) =>
+      prepareMessage(await readMessageSource(source as Source), store.blobs),
     prepareInbound: async (source: Source) => ({
-      message: await prepareMessage(await readSource(source), store.blobs),
+      message: await prepareMessage(await readMessageSource(source), store.blobs),
       authentication,
       staged: { count: 0, adopt: async () => {}, drop: async () => {} },
     }),

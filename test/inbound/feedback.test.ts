@@ -5,7 +5,7 @@ import { getThread } from "../../src/mailbox/changing/threads.ts";
 import { listThreads } from "../../src/mailbox/reading/listing.ts";
 import { getAttachment } from "../../src/mailbox/reading/messages.ts";
 import { concludeAttempt } from "../../src/outbound/outcome.ts";
-import { addOutbound, type OutboundMessage, setDelivered } from "../../src/outbound/queue.ts";
+import { addOutbound, type OutboundMessage, setEntriesDelivered } from "../../src/outbound/queue.ts";
 import { addresses, events, mailboxes, outboundMessages, queueEntries, threads } from "../../src/store/schema.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { heldReply, START } from "../harness/runtime.ts";
@@ -837,7 +837,7 @@ test("over a socket: RCPT to the return path is accepted, and the report gets it
       content: { bytes: new Uint8Array() },
     });
     const entries = tx.select().from(queueEntries).all();
-    setDelivered(tx, entries, runtime.now(), "250 2.0.0 Ok");
+    setEntriesDelivered(tx, entries, runtime.now(), "250 2.0.0 Ok");
   });
   const client = await connectSmtp(address);
   const report = dsn({ recipients: [{ recipient: "carol@remote.example" }] }).replaceAll("\n", "\r\n");

@@ -1,8 +1,8 @@
 /** Bounces of other servers, from a corpus. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import type { ReportedRecipient } from "../../src/message/bounce.ts";
-import { type Report, readReport } from "../../src/message/report.ts";
-import { isHard } from "../../src/smtp/delivery-result.ts";
+import { type Report, readMailReport } from "../../src/message/report.ts";
+import { isHardFailure } from "../../src/smtp/delivery-result.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { createReceiver, from } from "./feedback-rig.ts";
 
@@ -11,12 +11,12 @@ describe.skipIf(!corpusPresent)(`bounces of other servers${corpusNote}`, () => {
   beforeAll(async () => {
     // A third of them, which has every kind: each costs a dozen files.
     const files = corpusFiles("sisimai").filter((_file, i) => i % 3 === 0);
-    bounces = await Promise.all(files.map(async (file) => ({ ...file, report: await readReport(file.bytes) })));
+    bounces = await Promise.all(files.map(async (file) => ({ ...file, report: await readMailReport(file.bytes) })));
   });
 
   const SENDABLE = /^[\w.+=-]+@[a-z0-9.-]+$/i;
   const isHardFor = ({ bareAtRcpt, code, status }: ReportedRecipient) =>
-    isHard(bareAtRcpt ? { command: "rcpt", code } : { code, status });
+    isHardFailure(bareAtRcpt ? { command: "rcpt", code } : { code, status });
 
   test("count once for the recipients that they name, by the return path", async () => {
     const { delivered, receive, states, told } = createReceiver();

@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import { unavailable } from "../../src/base/errors.ts";
-import { createRoom } from "../../src/base/memory.ts";
+import { createMemoryRoom } from "../../src/base/memory.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { openSpool, type Received } from "../../src/smtp/spool.ts";
 import { addresses, mailboxes } from "../../src/store/schema.ts";
@@ -450,7 +450,7 @@ describe("the spool", () => {
   });
 
   test("reads large messages back into memory only as far as there is room for them", async () => {
-    const spool = openSpool(join(temporaryFolder(), "spool"), createRoom(1e7));
+    const spool = openSpool(join(temporaryFolder(), "spool"), createMemoryRoom(1e7));
     const received = await Promise.all([6e6, 5e6, 10].map((size) => spool.receive(content("x".repeat(size)), 1e7)));
     const read: number[] = [];
     const [first, second, small] = received.map(async (message) => read.push((await message.read()).byteLength));

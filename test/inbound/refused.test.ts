@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
-import { isRefusalTraced } from "../../src/outbound/trace-log.ts";
+import { countRefusalToTrace } from "../../src/outbound/trace-log.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -37,7 +37,7 @@ async function open() {
 test("but for the steps of 500 an hour", () => {
   const core = testCore();
   const { runtime } = core;
-  const traced = () => Array.from({ length: 600 }, () => isRefusalTraced(core)).filter(Boolean).length;
+  const traced = () => Array.from({ length: 600 }, () => countRefusalToTrace(core)).filter(Boolean).length;
   expect([traced(), traced()]).toEqual([500, 0]);
   runtime.advanceTo(runtime.now() + 3_600_000);
   expect(traced()).toBe(500);

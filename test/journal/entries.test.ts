@@ -4,7 +4,7 @@ import { asc } from "drizzle-orm";
 import * as developers from "../../src/admin/developers.ts";
 import * as journal from "../../src/admin/journal.ts";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
-import { usedBy } from "../../src/journal/limits.ts";
+import { getKeyLimitUse } from "../../src/journal/limits.ts";
 import { updateThread } from "../../src/mailbox/changing/threads.ts";
 import { journalEntries, SCOPES } from "../../src/store/schema.ts";
 import type { Client } from "../harness/clients/api.ts";
@@ -203,7 +203,7 @@ describe("mail", () => {
     expect(told()).toEqual([entry("sendEmail", [body.emailId, body.threadId], { outcome: "held", recipients: 3 })]);
     const sentSince = () =>
       journal
-        .undo(core, journal.getJournalSubject(store.db, held.id), 0, { face: "cli", dryRun: true })
+        .takeBackKeyChanges(core, journal.getJournalSubject(store.db, held.id), 0, { face: "cli", dryRun: true })
         .then(({ sent }) => sent);
     expect(await sentSince()).toEqual({ messages: 0, recipients: 0, latest: [] });
     expect((await apiWith(approver.key).post(`${ADMIN}/holds/${body.emailId}/approve`, {})).status).toBe(200);
@@ -263,7 +263,7 @@ describe("limits", () => {
   test("changes and recipients of a time, and when the earliest was", async () => {
     const { db } = world.core.store;
     const start = world.runtime.now();
-    const changed = () => usedBy(db, agent.id, "changesPerHour", world.runtime.now());
+    const changed = () => getKeyLimitUse(db, agent.id, "changesPerHour", world.runtime.now());
     expect(changed()).toEqual({ count: 0, earliest: null });
     const ids = [await receive(), await receive()];
     await agent.api.patch(`${EXT}/threads`, { ids, starred: true });
@@ -273,7 +273,7 @@ describe("limits", () => {
     await world.advance(HOUR_MS / 2);
     expect(changed()).toEqual({ count: 2, earliest: start + HOUR_MS / 2 });
     await agent.api.post("/send", { from: ALICE, to: [MAX, "carol@example.test"], text: "Hi" });
-    expect(usedBy(db, agent.id, "recipientsPerDay", world.runtime.now())).toEqual({
+    expect(getKeyLimitUse(db, agent.id, "recipientsPerDay", world.runtime.now())).toEqual({
       count: 2,
       earliest: start + HOUR_MS,
     });

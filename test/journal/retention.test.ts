@@ -1,6 +1,6 @@
 /** Most entries that the journal keeps, whatever their age (rules: Undo). */
 import { expect, test } from "bun:test";
-import { changesStoredSince, forgetJournal } from "../../src/journal/retention.ts";
+import { forgetOldJournalEntries, getKeyChangesKeptSince } from "../../src/journal/retention.ts";
 import { updateThread } from "../../src/mailbox/changing/threads.ts";
 import { journalEntries, keyChanges } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
@@ -13,7 +13,7 @@ test("the latest entries and changes are kept, and how far undo reaches back is 
   const { threadId } = await receive({});
   const agent = { ...alice, keyId: "key_agent" };
   const most = 100;
-  const keptSince = () => changesStoredSince(core, most);
+  const keptSince = () => getKeyChangesKeptSince(core, most);
   const toggle = (times: number): void => {
     for (let i = 0; i < times; i++) {
       runtime.setBy(1_000);
@@ -23,7 +23,7 @@ test("the latest entries and changes are kept, and how far undo reaches back is 
   toggle(90);
   expect(keptSince()).toBe(runtime.now() - 90 * DAY_MS);
   toggle(60);
-  const job = forgetJournal(core, most);
+  const job = forgetOldJournalEntries(core, most);
   await job.runDue(runtime.now());
   expect(store.db.select().from(journalEntries).all()).toHaveLength(most);
   expect(store.db.select().from(keyChanges).all()).toHaveLength(most);

@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as removals from "../../src/admin/removals.ts";
 import { putAbsence } from "../../src/mailbox/filing/absences.ts";
-import { type GivenRule, putRules, readRules } from "../../src/mailbox/filing/rules.ts";
+import { type GivenRule, normalizeGivenRules, putRules } from "../../src/mailbox/filing/rules.ts";
 import {
   absenceReplies,
   automaticMail,
@@ -43,7 +43,7 @@ async function world(script: RemoteScript = {}) {
     remote,
     set,
     rule: (mailboxId: string, ...rules: GivenRule[]) =>
-      store.transact((tx) => putRules(tx, mailboxId, readRules(rules, runtime.now()))),
+      store.transact((tx) => putRules(tx, mailboxId, normalizeGivenRules(rules, runtime.now()))),
     absent: (more: { subject?: string; text?: string; days?: number } = {}) => {
       const { subject = null, text = "Back soon.", days = 14 } = more;
       const absence = { startsAt: runtime.now(), endsAt: runtime.now() + days * DAY, subject, text };
@@ -252,7 +252,7 @@ describe("a message that a rule forwards", () => {
     it.rule(it.owner.mailboxId, forwarding("carol@remote.example"));
     await it.arrive({ subject: "Oak" });
     expect(it.waiting()).toHaveLength(1);
-    it.core.store.transact((tx) => removals.beginRemoval(tx, it.owner.mailboxId));
+    it.core.store.transact((tx) => removals.beginMailboxRemoval(tx, it.owner.mailboxId));
     expect(it.waiting()).toEqual([]);
   });
 

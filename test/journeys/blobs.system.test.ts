@@ -6,10 +6,10 @@ import { join } from "node:path";
 import * as outbound from "../../src/admin/outbound.ts";
 import { checkBlobBytes } from "../../src/doctor/checks/blob-bytes.ts";
 import { checkBlobs } from "../../src/doctor/checks/blob-checks.ts";
-import { examine } from "../../src/doctor/doctor.ts";
+import { runDoctorChecks } from "../../src/doctor/doctor.ts";
 import { operatingSystem } from "../../src/doctor/system.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
-import { claimMove } from "../../src/store/claim.ts";
+import { claimBlobMove } from "../../src/store/claim.ts";
 import { imapAccount } from "../harness/clients/imap-client.ts";
 import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -321,7 +321,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     };
     const isThere = () => Promise.all(files.map((text) => s3.direct.exists(keyOf(sha256(text)))));
     const doctor = async () => {
-      const findings = await examine(
+      const findings = await runDoctorChecks(
         { ...opened, ...core, system: operatingSystem, serving: true },
         { blobs: checkBlobs },
       );
@@ -340,7 +340,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     expect(failed).toMatchObject({ exitCode: 1, stderr: expect.stringContaining("403 AccessDenied") });
     await readAll();
     s3.interfere(undefined);
-    const release = claimMove(data);
+    const release = claimBlobMove(data);
     expect(await say("blobs", "move", "--to", "files")).toMatchObject({
       exitCode: 1,
       stderr: "mailroom: another move is under way\n",
@@ -423,7 +423,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
 
     const lost = [flipped, short, empty].sort();
     const look = () =>
-      examine({ ...opened, ...core, system: operatingSystem, serving: true }, { bytes: checkBlobBytes });
+      runDoctorChecks({ ...opened, ...core, system: operatingSystem, serving: true }, { bytes: checkBlobBytes });
     expect(await look()).toMatchObject([
       { state: "bad", detail: `all 4 were read; damaged: ${lost.join(", ")}`, todo: expect.stringContaining("blobs") },
     ]);

@@ -5,7 +5,7 @@ import { readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "
 import { join } from "node:path";
 
 import { checkBlobBytes } from "../../src/doctor/checks/blob-bytes.ts";
-import { examine } from "../../src/doctor/doctor.ts";
+import { runDoctorChecks } from "../../src/doctor/doctor.ts";
 import { blobPath } from "../../src/store/blobs.ts";
 import { imapAccount } from "../harness/clients/imap-client.ts";
 import { connectMcp } from "../harness/clients/mcp-client.ts";
@@ -116,7 +116,7 @@ describe("files of mail that are damaged", () => {
       expect(untagged.filter((line) => line.length > 500)).toEqual([]);
     }
 
-    const [finding] = await examine({ store: app.core.store, runtime: app.runtime } as never, {
+    const [finding] = await runDoctorChecks({ store: app.core.store, runtime: app.runtime } as never, {
       bytes: checkBlobBytes,
     });
     expect(finding).toMatchObject({ id: "blob-bytes", state: "bad", detail: expect.stringContaining(nameOf(file)) });
@@ -131,7 +131,7 @@ describe("files of mail that are damaged", () => {
     const { status, untagged } = await mail.say(`UID FETCH ${uid} BINARY.PEEK[2]`);
     expect([status, untagged.some((line) => line.includes(file.toString("latin1")))]).toEqual(["OK", true]);
     mail.end();
-    const [after] = await examine({ store: app.core.store, runtime: app.runtime } as never, {
+    const [after] = await runDoctorChecks({ store: app.core.store, runtime: app.runtime } as never, {
       bytes: checkBlobBytes,
     });
     expect(after).toMatchObject({ state: "ok", detail: expect.stringContaining("and are whole") });

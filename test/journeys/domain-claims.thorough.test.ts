@@ -77,11 +77,11 @@ async function world(description: Zone = {}, habits?: Habits) {
   return {
     ...booted,
     ...{ asked, description, claim, publish },
-    stateOf: ({ workspaceId, domain }: Claimant) => domains.domainIn(core, workspaceId, domain.id).state,
+    stateOf: ({ workspaceId, domain }: Claimant) => domains.getDomainById(core, workspaceId, domain.id).state,
     /** Those of before the rule. */
     tolerate: ({ domain }: Claimant) =>
       core.db.$client.query("UPDATE domains SET accepts_unverified = 1 WHERE id = ?").run(domain.id),
-    verify: ({ domain }: Claimant) => write((tx) => domains.markVerified(core, tx, domain.id)),
+    verify: ({ domain }: Claimant) => write((tx) => domains.markDomainVerified(core, tx, domain.id)),
   };
 }
 
@@ -219,7 +219,7 @@ describe("mail from other servers", () => {
       ["known.test", "verified", true],
       ["old.test", "unverified", true],
     ]);
-    expect(mailboxAdmin.mailboxAt(core, "a@old.test")).toMatchObject({
+    expect(mailboxAdmin.getMailboxByAddress(core, "a@old.test")).toMatchObject({
       pausedReason: "why",
       catchAlls: ["*@known.test"],
     });
@@ -398,7 +398,7 @@ describe("when another workspace verifies the domain", () => {
     const second = { workspaceId, email: "second@elsewhere.example", name: "Second", role: "owner" } as const;
     it.write((tx) => people.addUser(core, tx, { ...second, ownMailbox: false }));
     let erased: object | undefined;
-    erasure.erase(core, it.loser.userId, { compact: false }).then((done) => {
+    erasure.erasePerson(core, it.loser.userId, { compact: false }).then((done) => {
       erased = done;
     });
     // It pauses between its portions.
@@ -419,7 +419,10 @@ describe("when another workspace verifies the domain", () => {
     expect(await deliver(it, "team@shop.test", "Kept")).toMatch(ACCEPTED);
     it.verify(it.winner);
     await it.advance(2 * 60 * MINUTE);
-    expect(mailboxAdmin.mailboxAt(core, "team@shop.test", workspaceId)).toMatchObject({ lost: true, removing: false });
+    expect(mailboxAdmin.getMailboxByAddress(core, "team@shop.test", workspaceId)).toMatchObject({
+      lost: true,
+      removing: false,
+    });
     expect(await subjects(it.loser)).toContain("Kept");
   });
 

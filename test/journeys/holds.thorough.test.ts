@@ -305,7 +305,7 @@ describe("approving", () => {
     const {
       core: { store },
     } = world.opened;
-    store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "send"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, world.owner.mailboxId, world.maxId, "send"));
     expect(outcome(await approve(emailId, max.api))).toBe(200);
     expect((await get(emailId)).approvedBy).toBe(world.maxId);
   });
@@ -314,7 +314,7 @@ describe("approving", () => {
     const {
       core: { store },
     } = world.opened;
-    store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "send"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, world.owner.mailboxId, world.maxId, "send"));
     const admin = keyOf({}, ["send", "approve", "admin", "read"]);
     const made = await admin.api.post<{ key: string }>("/api/admin/v1/keys", {
       ...{ name: "For max", scopes: ["send"], policy: { send: "hold" }, user: world.maxId },
@@ -609,8 +609,8 @@ test("with its mailbox go its held messages", async () => {
   await hold();
   const { core } = world.opened;
   const { store } = core;
-  store.transact((tx) => removals.beginRemoval(tx, world.owner.mailboxId));
-  const runDue = (now: number) => removals.finishRemovals(core).runDue(now) as number;
+  store.transact((tx) => removals.beginMailboxRemoval(tx, world.owner.mailboxId));
+  const runDue = (now: number) => removals.finishMailboxRemovals(core).runDue(now) as number;
   for (let now = world.runtime.now(), due = runDue(now); due - now < 1_000; due = runDue(now)) now = due;
   expect(store.db.select().from(holds).all()).toEqual([]);
 });

@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
-import { countBacklog } from "../../src/search/fts5/upkeep.ts";
+import { countIndexBacklog } from "../../src/search/fts5/upkeep.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
@@ -59,7 +59,7 @@ test("a message from outside is filed in portions, and searchable in all mailbox
     { messages: 3, indexed: 1 },
     { messages: 3, indexed: 0 },
   ]);
-  while (countBacklog(store.db) > 0) await advance(1_000);
+  while (countIndexBacklog(store.db) > 0) await advance(1_000);
   // No commit indexes two.
   expect(commits.filter(({ messages }) => messages === 0).map(({ indexed }) => indexed)).toEqual([1, 1, 1, 1, 1]);
   expect(await found("w10000001")).toBe(MAILBOXES);
@@ -79,7 +79,7 @@ test("a message that is sent to mailboxes here is searchable in all of them soon
   const sent = await api.post("/send", { from: addresses[0], to: addresses.slice(1), subject: "Long", text });
   expect(sent.status).toBe(202);
   await advance(1_000);
-  while (countBacklog(store.db) > 0) await advance(1_000);
+  while (countIndexBacklog(store.db) > 0) await advance(1_000);
   expect(Math.max(...commits.map(({ messages }) => messages))).toBe(4);
   expect(Math.max(...commits.map(({ indexed }) => indexed))).toBe(1);
   expect(await found("s10000001")).toBe(MAILBOXES);

@@ -152,7 +152,7 @@ describe("mailboxes", () => {
     const [limited, free] = [key({ mailboxes: [maxMailboxId] }), key({})];
     await world.receive(ALICE, "Shared with max");
     const { next } = (await free.get<{ next: string }>("/api/ext/v1/changes")).body;
-    store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, maxId));
+    store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, owner.mailboxId, maxId));
     const seen = async (api: Client) =>
       new Set(
         (await api.get<{ changes: { mailboxId: string }[] }>(`/api/ext/v1/changes?after=${next}`)).body.changes.map(
@@ -161,7 +161,7 @@ describe("mailboxes", () => {
       );
     expect(await seen(free)).toContain(owner.mailboxId);
     expect([...(await seen(limited))]).toEqual([]);
-    store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, maxId, "view"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, owner.mailboxId, maxId, "view"));
   });
 
   test("an admin's key sees them alone in administration, and does not what concerns all", async () => {
@@ -672,7 +672,7 @@ describe("a paused key", () => {
     const [free, paused] = [await keyWith({}), await keyWith({})];
     await change(paused.id, { paused: true });
     const all = (isPaused: boolean) =>
-      store.transact((tx) => developers.pauseAll(core, tx, world.owner.workspaceId, isPaused));
+      store.transact((tx) => developers.pauseAllKeys(core, tx, world.owner.workspaceId, isPaused));
     all(true);
     const later = store.transact((tx) =>
       developers.createKey(core, tx, { userId: world.owner.userId, name: "Later", scopes: ["read"] }),

@@ -1,6 +1,6 @@
 /** The words that a person reads count, in text, snippets, search, rules and quotations (rules: Text of a message, Search). */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { putRules, readRules } from "../../src/mailbox/filing/rules.ts";
+import { normalizeGivenRules, putRules } from "../../src/mailbox/filing/rules.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { connectMcp } from "../harness/clients/mcp-client.ts";
 import { mailer } from "../harness/mail/mail.ts";
@@ -69,7 +69,7 @@ const idOf: Record<string, { threadId: string; emailId: string }> = {};
 beforeAll(async () => {
   app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
   const { store } = app.core;
-  const rules = readRules(
+  const rules = normalizeGivenRules(
     ["merchants", '"nougat for everybody"', "saffron", "turmeric", "driftwood", "quicksand"].map((match) => ({
       match,
       actions: [{ type: "label" as const, label: match.replaceAll('"', "") }],

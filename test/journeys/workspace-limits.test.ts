@@ -16,8 +16,8 @@ import { openSetUp } from "../harness/servers/terminal.ts";
 const ALICE = "alice@example.test";
 const ADMIN = "/api/admin/v1";
 
-const limit = ({ core: { store }, owner }: Booted, limits: Parameters<typeof workspaceAdmin.limitWorkspace>[2]) =>
-  store.transact((tx) => workspaceAdmin.limitWorkspace(tx, owner.workspaceId, limits));
+const limit = ({ core: { store }, owner }: Booted, limits: Parameters<typeof workspaceAdmin.setWorkspaceLimits>[2]) =>
+  store.transact((tx) => workspaceAdmin.setWorkspaceLimits(tx, owner.workspaceId, limits));
 
 async function deliver({ mx }: Booted, text: string, to = ALICE): Promise<string> {
   const sender = mailer(mx);
@@ -83,8 +83,8 @@ describe("further bytes", () => {
       .query<{ id: string }, [string]>("SELECT id FROM threads WHERE mailbox_id = ?")
       .all(second);
     expect((await api.patch(`/threads/${id}`, { folder: "trash" })).status).toBe(200);
-    store.transact((tx) => removals.beginRemoval(tx, second));
-    void removals.finishRemoval(core, second);
+    store.transact((tx) => removals.beginMailboxRemoval(tx, second));
+    void removals.finishMailboxRemoval(core, second);
     await it.advance(60_000);
     expect(await deliver(it, long)).toStartWith("250");
     const [kept, counted] = bytesOf(it);
@@ -97,14 +97,14 @@ describe("further bytes", () => {
     const { store } = core;
     const other = store.transact((tx) => {
       const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, "Other");
-      domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", []).id);
+      domains.markDomainVerified(core, tx, domains.addDomain(core, tx, workspaceId, "other.test", []).id);
       people.addUser(core, tx, { workspaceId, email: "eve@other.test", name: "Eve", role: "owner", ownMailbox: true });
       return workspaceId;
     });
-    store.transact((tx) => workspaceAdmin.limitWorkspace(tx, other, { mostBytes: 0 }));
+    store.transact((tx) => workspaceAdmin.setWorkspaceLimits(tx, other, { mostBytes: 0 }));
     expect(await deliver(it, "x", "eve@other.test")).toStartWith("452 4.2.2");
     expect(await deliver(it, "x")).toStartWith("250");
-    store.transact((tx) => workspaceAdmin.limitWorkspace(tx, other, { mostBytes: null }));
+    store.transact((tx) => workspaceAdmin.setWorkspaceLimits(tx, other, { mostBytes: null }));
     expect(await deliver(it, "x", "eve@other.test")).toStartWith("250");
     expect(workspaceAdmin.getWorkspaceUse(core, other)).toMatchObject({ mailboxes: 1 });
   });

@@ -4,15 +4,15 @@ import {
   authorsIn,
   envelopeAddress,
   isAddressLiteral,
-  isAnonymous,
+  isPlaceholderAddress,
   NO_SENDER,
   normalizeAddress,
   parseAddressList,
   parseSender,
-  readDomain,
+  readDisplayedDomain,
   splitAddress,
+  withoutAddressTag,
   withoutFalseName,
-  withoutTag,
 } from "../../src/message/address.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 
@@ -146,7 +146,7 @@ describe("readDomain", () => {
     ["\u200b", "\ufffd", true],
     ["\u3002", "", true],
   ])("%j", (written, domain, disguised) => {
-    expect(readDomain(written)).toEqual({ domain, disguised });
+    expect(readDisplayedDomain(written)).toEqual({ domain, disguised });
   });
 
   test("reads its own result unchanged, and never hides a character", () => {
@@ -155,8 +155,8 @@ describe("readDomain", () => {
     );
     fc.assert(
       fc.property(fc.oneof(fc.string({ unit: characters }), fc.string({ unit: anyCharacter })), (text) => {
-        const { domain } = readDomain(text);
-        expect(readDomain(domain).domain).toBe(domain);
+        const { domain } = readDisplayedDomain(text);
+        expect(readDisplayedDomain(domain).domain).toBe(domain);
         // biome-ignore lint/suspicious/noControlCharactersInRegex: all of ASCII
         if (!/^[\u0000-\u007f]*$/.test(text)) expect(domain).not.toMatch(/[\p{Default_Ignorable_Code_Point}\p{Z}]/u);
       }),
@@ -265,7 +265,7 @@ describe("a From that looks like another address", () => {
         const from = pieces.join("");
         const { email, name = "" } = parseSender(from) ?? NO_SENDER;
         const { emails, disguised } = authorsIn([from]);
-        expect(emails.includes(email) || isAnonymous(email)).toBe(true);
+        expect(emails.includes(email) || isPlaceholderAddress(email)).toBe(true);
         if (!disguised) expect(email).toMatch(/^(?:[^\s"<>()[\]\\,;:@\ufe6b\uff20]+|"[^@\ufe6b\uff20]*")@[\w.-]+$/);
         expect(name.replaceAll(new RegExp(`['"<>]*${RegExp.escape(email)}`, "gi"), "")).not.toMatch(
           /\w[@\uff20\ufe6b]\w+[.\u3002]\w/,
@@ -336,8 +336,8 @@ describe("normalizeAddress", () => {
 test("splitAddress and withoutTag cut at the last @ and the first +", () => {
   expect(splitAddress('"a@b"@c.example')).toEqual({ local: '"a@b"', domain: "c.example" });
   expect(splitAddress("ann")).toEqual({ local: "ann", domain: "" });
-  expect(withoutTag("ann+news+x")).toBe("ann");
-  expect(withoutTag("+news")).toBe("+news");
+  expect(withoutAddressTag("ann+news+x")).toBe("ann");
+  expect(withoutAddressTag("+news")).toBe("+news");
 });
 
 describe("envelopeAddress", () => {

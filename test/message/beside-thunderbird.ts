@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { frameDocument } from "../../src/message/frame.ts";
+import { renderMessageDocument } from "../../src/message/frame.ts";
 import { type ParsedMessage, parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { visibleHtml } from "../../src/message/visible.ts";
@@ -117,7 +117,7 @@ async function lackingIn(window: MessageWindow, shown: ShownMessage, bytes: Uint
   const attachments = message.attachments.map((file, id) => ({ ...file, id: String(id) }));
   const face = await window.showDocument(
     // Of a forwarded message nothing is folded.
-    frameDocument(
+    renderMessageDocument(
       { ...message, subject: "Fwd:", ...(html && { html }), attachments },
       { attachment: (id) => id, remote: undefined },
     ),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { shownLine, shownText } from "../../src/message/characters.ts";
+import { toVisibleLine, toVisibleText } from "../../src/message/characters.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 
 const TAGS = [..."ignore"].map((c) => String.fromCodePoint(0xe0000 + (c.codePointAt(0) ?? 0))).join("");
@@ -22,11 +22,11 @@ describe("shownText", () => {
     ["joiners one after another", "م\u200C\u200D\u200Cخ", "مخ"],
     ["tabs stay", "a\tb", "a\tb"],
   ];
-  for (const [title, text, shown] of cases) test(title, () => expect(shownText(text)).toBe(shown));
+  for (const [title, text, shown] of cases) test(title, () => expect(toVisibleText(text)).toBe(shown));
 });
 
 test("shownLine folds any text to one line", () => {
-  expect(shownLine(" Re:\r\n\tthr_1 | now\u2028 \u2800x\n")).toBe("Re: thr_1 | now x");
+  expect(toVisibleLine(" Re:\r\n\tthr_1 | now\u2028 \u2800x\n")).toBe("Re: thr_1 | now x");
 });
 
 test("shownText removes every invisible character, and changes no visible one", () => {
@@ -52,11 +52,11 @@ test("shownText removes every invisible character, and changes no visible one", 
         fc.array(unit).map((units) => units.join("")),
       ),
       (text) => {
-        const shown = shownText(text);
+        const shown = toVisibleText(text);
         expect(shown).not.toMatch(/[\u202A-\u202E\u2066-\u2069\u200B\u200E\u200F\u{E0000}-\u{E0FFF}\uFEFF]/u);
         expect(shown.replaceAll("\n", "").replaceAll("\t", "")).not.toMatch(/\p{Cc}/u);
         expect(shown).not.toMatch(/(?:\u200C|\u200D|\uFE0E|\uFE0F){3}/);
-        expect(shownLine(text)).not.toMatch(/[\n\r\u2028\u2029\u0085]/);
+        expect(toVisibleLine(text)).not.toMatch(/[\n\r\u2028\u2029\u0085]/);
       },
     ),
     { numRuns: 1_000 },
@@ -68,8 +68,8 @@ test("the shortcut for plain text agrees with the full treatment for every chara
   for (let unit = 0; unit <= 0xffff; unit++) {
     const character = String.fromCharCode(unit);
     for (const text of [`a${character}b`, `a${character}\nb`]) {
-      if (shownText(text) !== shownText(`\u200b${text}`)) differ.push(text);
-      if (shownLine(text) !== shownLine(`\u200b${text}`)) differ.push(text);
+      if (toVisibleText(text) !== toVisibleText(`\u200b${text}`)) differ.push(text);
+      if (toVisibleLine(text) !== toVisibleLine(`\u200b${text}`)) differ.push(text);
     }
   }
   expect(differ).toEqual([]);

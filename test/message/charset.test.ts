@@ -1,11 +1,17 @@
 import { expect, test } from "bun:test";
-import { cleanText, decodeCharset, decodeDoubtful, decodeOctets, isEightBit } from "../../src/message/charset.ts";
+import {
+  cleanText,
+  decodeCharset,
+  decodeMislabelledText,
+  decodeUnlabelledText,
+  isEightBitCharset,
+} from "../../src/message/charset.ts";
 
 test("decodeOctets reads UTF-8 if the octets are valid, else windows-1252", () => {
-  expect(decodeOctets(Buffer.from("Jörg"))).toBe("Jörg");
-  expect(decodeOctets(Buffer.from("caf\xe9 \x80", "latin1"))).toBe("café €");
+  expect(decodeUnlabelledText(Buffer.from("Jörg"))).toBe("Jörg");
+  expect(decodeUnlabelledText(Buffer.from("caf\xe9 \x80", "latin1"))).toBe("café €");
   // UTF-8 cut in the middle of a character is still UTF-8.
-  expect(decodeOctets(Buffer.from("Jörg und Bärbel").subarray(0, -5))).toBe("Jörg und B\ufffd");
+  expect(decodeUnlabelledText(Buffer.from("Jörg und Bärbel").subarray(0, -5))).toBe("Jörg und B\ufffd");
 });
 
 test("octets among UTF-8 that begin no character are windows-1252, declared or not", async () => {
@@ -14,10 +20,10 @@ test("octets among UTF-8 that begin no character are windows-1252, declared or n
     Buffer.from("don\x92t\xa0\x93go\x94 \x81.", "latin1"),
   ]);
   const text = "Grüße, Größe, Bärbel don’t\xa0“go” \ufffd.";
-  expect(decodeOctets(octets)).toBe(text);
+  expect(decodeUnlabelledText(octets)).toBe(text);
   const guess = () => Promise.reject(new Error("asked"));
-  expect(await decodeDoubtful(octets, decodeCharset(octets, "utf-8"), guess)).toBe(text);
-  expect(await decodeDoubtful(octets, undefined, guess)).toBe(text);
+  expect(await decodeMislabelledText(octets, decodeCharset(octets, "utf-8"), guess)).toBe(text);
+  expect(await decodeMislabelledText(octets, undefined, guess)).toBe(text);
 });
 
 test("decodeCharset knows the charset names of mail", () => {
@@ -25,7 +31,13 @@ test("decodeCharset knows the charset names of mail", () => {
   expect(decodeCharset(Buffer.from([0xa4, 0xa2]), "ISO-2022-JP")).toBe("あ");
   expect(decodeCharset(Buffer.from("Hi +AOk-+-"), "utf-7")).toBe("Hi é+");
   expect(decodeCharset(Buffer.from("x"), "x-none")).toBeUndefined();
-  expect(["us-ascii", "", "x-none", "utf-16", "koi8-r"].map(isEightBit)).toEqual([false, false, false, false, true]);
+  expect(["us-ascii", "", "x-none", "utf-16", "koi8-r"].map(isEightBitCharset)).toEqual([
+    false,
+    false,
+    false,
+    false,
+    true,
+  ]);
 });
 
 test("decodeCharset reads UTF-8 and ISO-2022-JP under the label of another charset", () => {
@@ -47,7 +59,7 @@ test("of consecutive escape sequences in ISO-2022-JP, the last counts", () => {
 test("decodeDoubtful asks for a guess only where declared charset and UTF-8 do not fit", async () => {
   let asked = 0;
   const decode = (octets: Uint8Array, charset: string) =>
-    decodeDoubtful(octets, decodeCharset(octets, charset), async () => {
+    decodeMislabelledText(octets, decodeCharset(octets, charset), async () => {
       asked++;
       return "windows-1251";
     });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { maskFile } from "../../src/message/codes-file.ts";
+import { maskCodesInFile } from "../../src/message/codes-file.ts";
 import { composeMessage } from "../../src/message/compose.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 
@@ -9,7 +9,7 @@ const LINK = `https://a.example/login?token=${TOKEN}`;
 const SAID = `Your code is ${SECRET}. Or sign in: ${LINK}`;
 
 const fileOf = (content: string | Uint8Array, contentType: string, filename = "a") =>
-  maskFile({ filename, contentType, content: typeof content === "string" ? Buffer.from(content) : content });
+  maskCodesInFile({ filename, contentType, content: typeof content === "string" ? Buffer.from(content) : content });
 
 const textOf = async (...given: Parameters<typeof fileOf>) => Buffer.from((await fileOf(...given)) ?? []).toString();
 

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import { maskCodes } from "../../src/message/codes.ts";
-import { maskFile } from "../../src/message/codes-file.ts";
+import { maskCodesInFile } from "../../src/message/codes-file.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 
-const masking = (content: Uint8Array) => maskFile({ filename: "a", contentType: "message/rfc822", content });
+const masking = (content: Uint8Array) => maskCodesInFile({ filename: "a", contentType: "message/rfc822", content });
 
 test.skipIf(!corpusPresent)(
   `mail of other projects has no code, and few links that look like credentials${corpusNote}`,

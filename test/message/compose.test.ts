@@ -3,10 +3,9 @@ import { isAscii } from "node:buffer";
 import fc from "fast-check";
 import PostalMime from "postal-mime";
 import { normalizeAddress } from "../../src/message/address.ts";
-import { shownLine } from "../../src/message/characters.ts";
+import { toVisibleLine } from "../../src/message/characters.ts";
 import {
-  addText,
-  bytesOfNode,
+  addTextPart,
   composeMessage,
   composeNotice,
   createRootNode,
@@ -14,11 +13,12 @@ import {
   type MessageParts,
   type NoticeParts,
   type NoticeRecipient,
+  serializeMimeNode,
 } from "../../src/message/compose.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { readRecipients } from "../../src/message/recipients.ts";
-import { recode, UNKNOWN_SERVER } from "../../src/message/recode.ts";
-import { readReport } from "../../src/message/report.ts";
+import { recodeForTransport, UNKNOWN_SERVER } from "../../src/message/recode.ts";
+import { readMailReport } from "../../src/message/report.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 
 const bytes = (text: string) => new Uint8Array(Buffer.from(text));
@@ -255,7 +255,7 @@ describe("for any content", () => {
     });
     await fc.assert(
       fc.asyncProperty(anything, async (given) => {
-        const source = Buffer.from(await recode(composeMessage({ id: "msg_1", ...given }), UNKNOWN_SERVER));
+        const source = Buffer.from(await recodeForTransport(composeMessage({ id: "msg_1", ...given }), UNKNOWN_SERVER));
         expect(isAscii(source)).toBe(true);
         for (const line of source.toString("latin1").split("\r\n")) {
           expect(line.length).toBeLessThanOrEqual(998);
@@ -310,7 +310,7 @@ describe("for any content", () => {
         expect(to.map(({ email }) => email)).toEqual(given.map(({ email }) => email));
         expect(to.every(({ email }) => /@[a-z0-9.-]+$/.test(email))).toBe(true);
         const shown = ({ name, email }: { name?: string; email: string }) =>
-          shownLine((name ?? "").replace(/[\s\p{Cc}]+/gu, " ")) || email;
+          toVisibleLine((name ?? "").replace(/[\s\p{Cc}]+/gu, " ")) || email;
         expect(to.map(shown)).toEqual(given.map(shown));
       }),
     );
@@ -378,7 +378,7 @@ describe("bytesOfNode", () => {
   type Body = { text: string } | { octets: Uint8Array; encoding: string } | { parts: Body[] };
 
   function put(parent: ReturnType<typeof createRootNode>, body: Body): ReturnType<typeof createRootNode> {
-    if ("text" in body) return addText(parent, "text/plain", body.text);
+    if ("text" in body) return addTextPart(parent, "text/plain", body.text);
     if ("octets" in body) {
       const node = parent.createChild("application/pdf", { filename: "a.pdf" });
       node.setHeader("Content-Transfer-Encoding", body.encoding);
@@ -397,7 +397,7 @@ describe("bytesOfNode", () => {
   test("gives the bytes of MimeNode's build for any tree", async () => {
     await fc.assert(
       fc.asyncProperty(BODY, async (body) => {
-        expect(unbroken(bytesOfNode(put(createRootNode("id"), body)))).toBe(
+        expect(unbroken(serializeMimeNode(put(createRootNode("id"), body)))).toBe(
           unbroken(await put(createRootNode("id"), body).build()),
         );
       }),
@@ -410,7 +410,7 @@ describe("bytesOfNode", () => {
   test("writes quoted-printable in lines of at most 76 characters (RFC 2045 §6.7)", () => {
     fc.assert(
       fc.property(TEXT, (text) => {
-        const source = Buffer.from(bytesOfNode(put(createRootNode("id"), { text }))).toString("latin1");
+        const source = Buffer.from(serializeMimeNode(put(createRootNode("id"), { text }))).toString("latin1");
         fc.pre(source.includes("quoted-printable"));
         expect(Math.max(...source.split("\r\n").map(({ length }) => length))).toBeLessThanOrEqual(76);
       }),
@@ -470,7 +470,7 @@ describe("composeNotice", () => {
   });
 
   test("is read back as written", async () => {
-    expect(await readReport(composeNotice(NOTICE))).toEqual({
+    expect(await readMailReport(composeNotice(NOTICE))).toEqual({
       kind: "delivery",
       messageId: "<1@our.example>",
       recipients: [
@@ -523,7 +523,7 @@ describe("composeNotice", () => {
         .trimEnd()
         .split(/\r?\n/),
     ).toEqual([`X-Long: ${long}`, "Subject: Grüße", "Message-ID: <1@our.example>"]);
-    expect(await readReport(Buffer.from(source))).toMatchObject({ messageId: "<1@our.example>" });
+    expect(await readMailReport(Buffer.from(source))).toMatchObject({ messageId: "<1@our.example>" });
   });
 
   describe("for any content", () => {
@@ -576,7 +576,7 @@ describe("composeNotice", () => {
             "message/delivery-status",
             "text/rfc822-headers",
           ]);
-          const report = await readReport(bytes);
+          const report = await readMailReport(bytes);
           const read = report?.kind === "delivery" ? report.recipients : [];
           expect(new Set(read.map((one) => normalizeAddress(one.recipient)))).toEqual(
             new Set(given.recipients.map((one) => normalizeAddress(one.recipient))),

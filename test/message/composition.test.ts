@@ -4,7 +4,6 @@ import fc from "fast-check";
 import PostalMime from "postal-mime";
 import {
   type Composition,
-  composeBytes,
   type ForwardedMessage,
   forwardedHtml,
   forwardedText,
@@ -12,6 +11,7 @@ import {
   type QuotedMessage,
   quotedHtml,
   quotedText,
+  serializeComposition,
 } from "../../src/message/composition.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { makeSnippet } from "../../src/message/text.ts";
@@ -22,7 +22,10 @@ import { dangersIn } from "../harness/mail/dangers.ts";
 const readBlob = async (name: string) => new TextEncoder().encode(name);
 
 const read = async (letter: Omit<Composition, "id" | "headers">) => {
-  const bytes = await composeBytes({ id: "boundary", headers: [["From", "alice@example.test"]], ...letter }, readBlob);
+  const bytes = await serializeComposition(
+    { id: "boundary", headers: [["From", "alice@example.test"]], ...letter },
+    readBlob,
+  );
   const { text, html, attachments } = await PostalMime.parse(bytes);
   return { text: text?.trimEnd(), html: html?.trimEnd(), attachments: attachments.length };
 };
@@ -96,7 +99,7 @@ test("an outgoing message contains its attachments, inline if its HTML shows the
   const files = [pic, file("Zahlen – März.csv", "a,b")];
   const letter = { id: "boundary", headers: [["From", "alice@example.test"]] as const, files };
   const { attachments } = await PostalMime.parse(
-    await composeBytes({ ...letter, html: '<p>See <img src="cid:pic@x"></p>' }, readBlob),
+    await serializeComposition({ ...letter, html: '<p>See <img src="cid:pic@x"></p>' }, readBlob),
   );
   const said = attachments.map(({ filename, mimeType, disposition, contentId, content }) => [
     filename,

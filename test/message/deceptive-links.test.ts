@@ -1,8 +1,8 @@
 /** Links whose words name another host than they lead to, and hosts that may pose as others. */
 import { describe, expect, test } from "bun:test";
 import { deceptiveLinks } from "../../src/message/deceptive-links.ts";
-import { createBudget } from "../../src/message/markup.ts";
-import { isHostName, mayPose, readHost, registrableDomain } from "../../src/message/organization.ts";
+import { createHtmlBudget } from "../../src/message/markup.ts";
+import { isHostName, mayBeLookalikeHost, readHost, registrableDomain } from "../../src/message/organization.ts";
 import { expectLinear } from "../harness/growth.ts";
 
 const link = (words: string, url: string) => `<p>Hello. <a class="button" href="${url}">${words}</a></p>`;
@@ -57,7 +57,7 @@ describe("a link does not deceive whose words", () => {
 
 test("a host that mixes alphabets, or has look-alikes alone, may pose as another; one in its own script does not", () => {
   expect(found("Sign in", "https://xn--paypl-7ve.com/")).toEqual([{ leadsTo: "xn--paypl-7ve.com" }]);
-  const poses = (host: string) => mayPose(readHost(host) ?? "");
+  const poses = (host: string) => mayBeLookalikeHost(readHost(host) ?? "");
   expect(["аррӏе.com", "раypal.com", "gοogle.com"].map(poses)).toEqual([true, true, true]);
   expect(["москва.рф", "почта.com", "bücher.de", "日本語.jp", "ελλάδα.gr"].map(poses)).toEqual(Array(5).fill(false));
 });
@@ -82,7 +82,7 @@ test("work grows with the HTML, also for links without end and words without end
     await expectLinear({
       ...{ make, sizes: [200, 800] },
       steps(html) {
-        const budget = createBudget();
+        const budget = createHtmlBudget();
         deceptiveLinks(html, budget);
         return budget.spent;
       },

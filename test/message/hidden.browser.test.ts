@@ -5,7 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Page } from "playwright-core";
-import { frameDocument } from "../../src/message/frame.ts";
+import { renderMessageDocument } from "../../src/message/frame.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { visibleHtml } from "../../src/message/visible.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -17,7 +17,7 @@ const BASE =
   "blockquote{margin:0 0 0 .5em}pre{white-space:pre-wrap}</style>";
 const asReceived = (html: string): string => `<!doctype html>${BASE}${html}`;
 const asServed = (html: string): string =>
-  frameDocument(
+  renderMessageDocument(
     { subject: "Fwd: Mail", text: "", html: sanitizeHtml(html), attachments: [] },
     { attachment: () => "", remote: undefined },
   ).replace("</head>", `${BASE}</head>`);

@@ -7,7 +7,7 @@ import { afterAll, describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Page } from "playwright-core";
 import { FRAME_HEADERS } from "../../src/http/frame-responses.ts";
-import { frameDocument } from "../../src/message/frame.ts";
+import { renderMessageDocument } from "../../src/message/frame.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -52,7 +52,7 @@ function received(html: string): string {
 
 /** Document of the app's frame. The subject says that the mail is forwarded, so that its quotation is not folded. */
 const framed = (html: string): string =>
-  frameDocument(
+  renderMessageDocument(
     { subject: "Fwd: Mail", text: "", html: sanitizeHtml(html), attachments: [] },
     { attachment: () => "", remote: undefined },
   );

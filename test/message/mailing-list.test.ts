@@ -1,6 +1,6 @@
 /** List-Unsubscribe (RFC 2369 §3.2, RFC 8058), as its sender may have written it. */
 import { describe, expect, test } from "bun:test";
-import { mailingListId, readListUnsubscribe, wayToLeave } from "../../src/message/mailing-list.ts";
+import { chooseUnsubscribeWay, mailingListId, readListUnsubscribe } from "../../src/message/mailing-list.ts";
 
 const ONE_CLICK = ["List-Unsubscribe-Post", "List-Unsubscribe=One-Click"] as const;
 
@@ -57,13 +57,13 @@ describe("the way to leave", () => {
     ["goes on after a broken one", "<mailto:b>, <mailto:c@a.example>", { ...MAIL, to: "c@a.example" }],
   ];
   for (const [name, value, way] of cases) {
-    test(name, () => expect(wayToLeave([["List-Unsubscribe", value]], true)).toEqual(way as never));
+    test(name, () => expect(chooseUnsubscribeWay([["List-Unsubscribe", value]], true)).toEqual(way as never));
   }
 
   test("is one click only with a signature", () => {
     const headers = [["List-Unsubscribe", "<https://a.example/>, <mailto:b@a.example>"], ONE_CLICK] as const;
-    expect(wayToLeave(headers, true)).toEqual({ by: "post", url: "https://a.example/" });
-    expect(wayToLeave(headers, false)).toEqual({ ...MAIL, to: "b@a.example" } as never);
+    expect(chooseUnsubscribeWay(headers, true)).toEqual({ by: "post", url: "https://a.example/" });
+    expect(chooseUnsubscribeWay(headers, false)).toEqual({ ...MAIL, to: "b@a.example" } as never);
   });
 });
 

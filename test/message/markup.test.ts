@@ -4,10 +4,10 @@
  */
 import { describe, expect, test } from "bun:test";
 import { textOfHtml } from "../../src/message/layout.ts";
-import { createBudget, OverBudget } from "../../src/message/markup.ts";
+import { createHtmlBudget, OverBudget } from "../../src/message/markup.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { seenText, visibleHtml } from "../../src/message/visible.ts";
+import { visibleHtml, visibleTextForModel } from "../../src/message/visible.ts";
 import { HOSTILE_HTML } from "../harness/mail/hostile-html.ts";
 import { expectLinearSteps, expectShownAsText } from "./cost-of-markup.ts";
 
@@ -25,7 +25,7 @@ describe("the budget ends work that multiplies", () => {
     expectShownAsText(`<p>secret${"<b></x>".repeat(2_500)}${"</x>".repeat(90_000)}`));
 
   test("a spent budget is spent for every part of the message", () => {
-    const budget = createBudget(100);
+    const budget = createHtmlBudget(100);
     expect(() => budget.spend(101)).toThrow(OverBudget);
     expect(() => budget.spend(0)).toThrow(OverBudget);
     expect(sanitizeHtml("<p>a</p>", budget)).toBe('<div style="white-space:pre-wrap">a</div>');
@@ -77,8 +77,8 @@ describe("HTML too large to follow is kept from models and shown to people", () 
     const parsed = await parseMessage(message);
     expect(parsed.text.split(/\s+/)).toEqual(["seen", "secret"]);
     expect(sanitizeHtml(html)).toContain("secret");
-    expect(seenText(parsed.text, html)).toMatchObject({ text: "", fromHtml: true });
-    expect(seenText("another story", html).hidden).toBeGreaterThan("seensecret".length);
+    expect(visibleTextForModel(parsed.text, html)).toMatchObject({ text: "", fromHtml: true });
+    expect(visibleTextForModel("another story", html).hidden).toBeGreaterThan("seensecret".length);
   });
 });
 

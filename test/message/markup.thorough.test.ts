@@ -1,9 +1,9 @@
 /** The cost of hostile HTML in large sizes, with whole budgets, and of real mail. markup.test.ts has small sizes. */
 import { describe, expect, test } from "bun:test";
-import { createBudget } from "../../src/message/markup.ts";
+import { createHtmlBudget } from "../../src/message/markup.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
-import { seenText, visibleHtml } from "../../src/message/visible.ts";
+import { visibleHtml, visibleTextForModel } from "../../src/message/visible.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { HOSTILE_HTML } from "../harness/mail/hostile-html.ts";
 import { expectLinearSteps, expectShownAsText } from "./cost-of-markup.ts";
@@ -44,13 +44,13 @@ test("hidden text behind a long sheet stays hidden", () => {
 test.skipIf(!corpusPresent)(`no real mail takes a twentieth of its budget${corpusNote}`, async () => {
   let most = 0;
   for (const { bytes } of corpusFiles()) {
-    const budget = createBudget();
+    const budget = createHtmlBudget();
     const { text, html } = await parseMessage(bytes, budget);
     if (html === undefined) continue;
     sanitizeHtml(html, budget);
-    seenText(text, html, budget);
+    visibleTextForModel(text, html, budget);
     most = Math.max(most, budget.spent);
   }
   expect(most).toBeGreaterThan(1_000_000);
-  expect(() => createBudget().spend(20 * most)).not.toThrow();
+  expect(() => createHtmlBudget().spend(20 * most)).not.toThrow();
 });

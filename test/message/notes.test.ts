@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { isNote, isStub, isVisible } from "../../src/message/notes.ts";
+import { hasVisibleCharacter, isMimeNote, isPlaceholderTextPart } from "../../src/message/notes.ts";
 
 /** The sentences of a table of docs/mail.md, below that heading. */
 function listed(heading: string): string[] {
@@ -29,7 +29,7 @@ describe("isStub", () => {
         `*** ${sentence} ***\nhttps://view.example/?qs=${"a1".repeat(900)}\n`,
         `${sentence} ${next}`,
       ];
-      expect(forms.filter((form) => !isStub(form))).toEqual([]);
+      expect(forms.filter((form) => !isPlaceholderTextPart(form))).toEqual([]);
     }
   });
 
@@ -45,8 +45,8 @@ describe("isStub", () => {
       "\u2013",
       "\u2014",
     ])
-      expect([text, isStub(text)]).toEqual([text, true]);
-    expect(isStub(" ".repeat(1_000_000))).toBe(true);
+      expect([text, isPlaceholderTextPart(text)]).toEqual([text, true]);
+    expect(isPlaceholderTextPart(" ".repeat(1_000_000))).toBe(true);
   });
 
   test("knows nothing else", () => {
@@ -66,7 +66,7 @@ describe("isStub", () => {
       `${NEEDS_HTML[0]} `.repeat(60),
       NEEDS_HTML[0]?.replace("HTML", "us") ?? "",
     ];
-    expect(others.filter(isStub)).toEqual([]);
+    expect(others.filter(isPlaceholderTextPart)).toEqual([]);
   });
 
   test("takes linear time for any beginning of its sentences", () => {
@@ -74,8 +74,8 @@ describe("isStub", () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...words), { minLength: 100, maxLength: 200 }), (chosen) => {
         const started = performance.now();
-        isStub(chosen.join(" "));
-        isStub(words[0]?.repeat(200) ?? "");
+        isPlaceholderTextPart(chosen.join(" "));
+        isPlaceholderTextPart(words[0]?.repeat(200) ?? "");
         expect(performance.now() - started).toBeLessThan(100);
       }),
       { numRuns: 50 },
@@ -86,19 +86,19 @@ describe("isStub", () => {
 describe("isNote", () => {
   test("knows the notes that docs/mail.md lists; beside HTML they count as absent", () => {
     expect(IN_MIME.length).toBeGreaterThan(20);
-    expect(IN_MIME.filter((note) => !isNote(note) || !isStub(note))).toEqual([]);
+    expect(IN_MIME.filter((note) => !isMimeNote(note) || !isPlaceholderTextPart(note))).toEqual([]);
   });
 
   test("knows nothing that says more", () => {
     for (const note of IN_MIME) {
-      expect(isNote(`${note} Pay by Friday.`)).toBe(false);
-      expect(isNote(`${note} https://a.example/`)).toBe(false);
+      expect(isMimeNote(`${note} Pay by Friday.`)).toBe(false);
+      expect(isMimeNote(`${note} https://a.example/`)).toBe(false);
     }
   });
 });
 
 test("isVisible tells white space and characters without width from others", () => {
-  expect([" \n\u00a0\u200b\u034f", "-", "a", "\u{1f600}", "\u0301"].map(isVisible)).toEqual([
+  expect([" \n\u00a0\u200b\u034f", "-", "a", "\u{1f600}", "\u0301"].map(hasVisibleCharacter)).toEqual([
     false,
     true,
     true,

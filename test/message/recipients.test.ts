@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { AppError } from "../../src/base/errors.ts";
 import { normalizeAddress, parseAddressList, splitAddress } from "../../src/message/address.ts";
 import { formatAddress } from "../../src/message/compose.ts";
-import { readRecipients, readUnfinished } from "../../src/message/recipients.ts";
+import { readRecipients, readUnfinishedRecipients } from "../../src/message/recipients.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 import { plain } from "../harness/runner/plain.ts";
 
@@ -150,11 +150,11 @@ test.each<[string, unknown[], string]>([
   ['c, a@b.example; "B, ', [{ email: "a@b.example" }], 'c, "B,'],
   ["a@[127.0.0.1]", [], "a@[127.0.0.1]"],
 ])("the unfinished %j: addresses are read, and the rest is kept as typed", (given, addresses, rest) => {
-  expect(readUnfinished(given)).toEqual({ addresses, rest } as ReturnType<typeof readUnfinished>);
+  expect(readUnfinishedRecipients(given)).toEqual({ addresses, rest } as ReturnType<typeof readUnfinishedRecipients>);
 });
 
 test("unfinished recipients beyond the limit are kept as typed", () => {
   const given = Array.from({ length: 5_002 }, (_, n) => `n${n}@b.example`);
-  const { addresses, rest } = readUnfinished(given.join(", "));
+  const { addresses, rest } = readUnfinishedRecipients(given.join(", "));
   expect([addresses.length, rest]).toEqual([5_000, "n5000@b.example, n5001@b.example"]);
 });

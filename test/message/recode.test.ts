@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { decodePartOctets } from "../../src/message/decode.ts";
 import { decodeWords } from "../../src/message/headers.ts";
 import { parseMessage } from "../../src/message/parse.ts";
-import { type Carriage, recode, UNKNOWN_SERVER } from "../../src/message/recode.ts";
+import { type Carriage, recodeForTransport, UNKNOWN_SERVER } from "../../src/message/recode.ts";
 import { type Part, readStructure, walkLeafParts } from "../../src/message/structure.ts";
 import { runs } from "../harness/runs.ts";
 
@@ -13,7 +13,7 @@ const NO_UTF8: Carriage = { eightBit: true, utf8: false };
 
 const bytes = (text: string) => Buffer.from(text.replace(/\r?\n/g, "\r\n"));
 const recoded = async (text: string | Buffer, takes = SEVEN_BIT): Promise<string> =>
-  Buffer.from(await recode(typeof text === "string" ? bytes(text) : text, takes)).toString("latin1");
+  Buffer.from(await recodeForTransport(typeof text === "string" ? bytes(text) : text, takes)).toString("latin1");
 const lf = (text: string) => text.replaceAll("\r\n", "\n");
 const longest = (message: string) => Math.max(...message.split("\r\n").map((line) => line.length));
 const parsed = (message: string) => parseMessage(Buffer.from(message, "latin1"));
@@ -27,9 +27,9 @@ const leaves = (message: Buffer): string[] =>
 describe("a body", () => {
   test("that fits is not touched", async () => {
     const message = bytes("Subject: Grüße\nContent-Type: text/plain; charset=utf-8\n\nGrüße\n");
-    expect(await recode(message, UNKNOWN_SERVER)).toBe(message);
+    expect(await recodeForTransport(message, UNKNOWN_SERVER)).toBe(message);
     const ascii = bytes(`Subject: Hi\n\n${"a".repeat(998)}\n`);
-    expect(await recode(ascii, SEVEN_BIT)).toBe(ascii);
+    expect(await recodeForTransport(ascii, SEVEN_BIT)).toBe(ascii);
   });
 
   test.each([
@@ -92,7 +92,7 @@ describe("a body", () => {
     ["a multipart without parts", "Content-Type: multipart/mixed; boundary=b\n\nü\n"],
     ["too many parts", `Content-Type: multipart/mixed; boundary=b\n\n${"--b\n\nü\n".repeat(1_001)}--b--\n`],
   ])("of %s stays as it is", async (_what, message) => {
-    expect(await recode(bytes(message), SEVEN_BIT)).toEqual(bytes(message));
+    expect(await recodeForTransport(bytes(message), SEVEN_BIT)).toEqual(bytes(message));
   });
 
   test("with a label of its own, and a second one, has one", async () => {
@@ -139,7 +139,7 @@ describe("parts", () => {
     ["its older type", "Content-Type: application/x-pkcs7-mime\n\nü"],
   ])("of %s stay as they are, beside others", async (_what, sealed) => {
     const inner = `Content-Type: text/plain; charset=utf-8\n\nGrüße\n--b\n${sealed}`;
-    const message = Buffer.from(await recode(bytes(mixed(inner)), SEVEN_BIT));
+    const message = Buffer.from(await recodeForTransport(bytes(mixed(inner)), SEVEN_BIT));
     expect(message.includes(bytes(`\n--b\n${sealed}\n--b--\n`))).toBe(true);
     expect(message.includes("Gr=C3=BC=C3=9Fe")).toBe(true);
     expect(message.includes("Content-Transfer-Encoding: 8bit")).toBe(true);
@@ -167,7 +167,7 @@ describe("parts", () => {
       "From: =?UTF-8?Q?J=C3=BCrgen?= <j@x.example>\r\nSubject: =?UTF-8?Q?Gr=C3=BC=C3=9Fe?=\r\n",
     );
     const deep = bytes(attached(letter, 12));
-    expect(await recode(deep, SEVEN_BIT)).toEqual(deep);
+    expect(await recodeForTransport(deep, SEVEN_BIT)).toEqual(deep);
   });
 
   test("without a header or its empty line are encoded, too", async () => {
@@ -344,7 +344,7 @@ describe("any message", () => {
         async (root, subject, takes) => {
           const line = subject.replace(/\s+/g, " ").trim();
           const before = Buffer.from(`Subject: ${line}\r\nMIME-Version: 1.0\r\n${write(root)}\r\n`);
-          const after = Buffer.from(await recode(before, takes));
+          const after = Buffer.from(await recodeForTransport(before, takes));
           expect(leaves(after)).toEqual(leaves(before));
           expect(sealedIn(after)).toEqual(sealedIn(before));
           if (!isSealed(root)) {
@@ -360,7 +360,7 @@ describe("any message", () => {
             ]);
           expect(files(is)).toEqual(files(was));
           // It fits now, so that nothing changes any more.
-          expect(await recode(after, takes)).toEqual(after);
+          expect(await recodeForTransport(after, takes)).toEqual(after);
         },
       ),
       { numRuns: runs(150) },
@@ -371,7 +371,7 @@ describe("any message", () => {
 test("work is linear in what a hostile app hands in", async () => {
   const time = async (message: Buffer) => {
     const start = performance.now();
-    await recode(message, SEVEN_BIT);
+    await recodeForTransport(message, SEVEN_BIT);
     return performance.now() - start;
   };
   const size = 400_000;

@@ -5,7 +5,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { normalizeAddress } from "../../src/message/address.ts";
-import { type Report, readReport } from "../../src/message/report.ts";
+import { type Report, readMailReport } from "../../src/message/report.ts";
 import { corpusFiles, corpusJson, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 
 interface Expected {
@@ -80,7 +80,7 @@ describe("sisimai's reports", () => {
   for (const { name, bytes } of BOUNCES) {
     const file = baseName(name);
     test(file, async () => {
-      const report = await readReport(bytes);
+      const report = await readMailReport(bytes);
       if (file in NO_REPORT) {
         expect(report).toBeUndefined();
         return;
@@ -110,7 +110,7 @@ describe("a report", () => {
     let compared = 0;
     for (const { name, bytes } of BOUNCES) {
       const fields = [...Buffer.from(bytes).toString("latin1").matchAll(FINAL_RECIPIENT)];
-      const report = await readReport(bytes);
+      const report = await readMailReport(bytes);
       if (fields.length === 0 || report?.kind !== "delivery" || NESTED.has(baseName(name))) continue;
       const ours = new Set(report.recipients.map(({ recipient }) => normalizeAddress(recipient)));
       expect({ name, recipients: ours }).toEqual({
@@ -125,7 +125,7 @@ describe("a report", () => {
   test.skipIf(!corpusPresent)(`names the message, if it returns a header with a Message-ID${corpusNote}`, async () => {
     const missing: string[] = [];
     for (const { name, bytes } of BOUNCES) {
-      const report = await readReport(bytes);
+      const report = await readMailReport(bytes);
       const text = Buffer.from(bytes).toString("latin1");
       const hasId = /^[ \t]*message-id:\s*<[^<>\s]+>/im.test(text.slice(text.search(/\r?\n\r?\n/)));
       if (report !== undefined && hasId && report.messageId === undefined) missing.push(baseName(name));
@@ -154,7 +154,7 @@ describe("other mail", () => {
     const found: string[] = [];
     const folders = ["stalwart-mail-parser", "mikel-mail", "mime4j-testmsgs", "cpython-test-email", "spamassassin"];
     for (const { name, bytes } of corpusFiles(...folders)) {
-      if ((await readReport(bytes)) !== undefined) found.push(baseName(name));
+      if ((await readMailReport(bytes)) !== undefined) found.push(baseName(name));
     }
     expect(found.sort()).toEqual(REPORTS);
   });
@@ -166,7 +166,7 @@ describe("other mail", () => {
       for (const { name, bytes } of corpusFiles("sisimai", "sisimai-extra").filter(({ name }) =>
         name.includes("/not/"),
       )) {
-        if ((await readReport(bytes)) !== undefined) found.push(baseName(name));
+        if ((await readMailReport(bytes)) !== undefined) found.push(baseName(name));
       }
       expect(found).toEqual(["rb-issue-368-bug.eml"]);
     },
@@ -175,7 +175,7 @@ describe("other mail", () => {
   test.skipIf(!corpusPresent)(`a folder of bounces is read message by message${corpusNote}`, async () => {
     const unread: string[] = [];
     for (const { name, bytes } of corpusFiles("sisimai-extra").filter(({ name }) => /mbox-\d#/.test(name))) {
-      if ((await readReport(bytes))?.kind !== "delivery") unread.push(baseName(name));
+      if ((await readMailReport(bytes))?.kind !== "delivery") unread.push(baseName(name));
     }
     // A person forwards a bounce.
     expect(unread).toEqual(["mbox-0#36"]);

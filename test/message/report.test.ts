@@ -7,10 +7,10 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import type { ReportedRecipient } from "../../src/message/bounce.ts";
 import { parseMessage } from "../../src/message/parse.ts";
-import { aggregateReportIn, type DeliveryReport, MOST_REPORTED, readReport } from "../../src/message/report.ts";
+import { aggregateReportIn, type DeliveryReport, MOST_REPORTED, readMailReport } from "../../src/message/report.ts";
 
 const crlf = (text: string) => new Uint8Array(Buffer.from(text.replaceAll("\n", "\r\n")));
-const read = (text: string) => readReport(crlf(text));
+const read = (text: string) => readMailReport(crlf(text));
 
 /** A multipart/report of these parts, each with its own Content-Type line. */
 const multipart = (type: string, parts: readonly string[], header = "From: MAILER-DAEMON@mx.example") =>
@@ -264,7 +264,7 @@ describe("bounces for people", () => {
     ],
   ])("are read %s", async (_, text, expected) => {
     const bytes = Buffer.from(text.replaceAll("\n", "\r\n"), "latin1");
-    const report = await readReport(bytes);
+    const report = await readMailReport(bytes);
     if (report?.kind !== "delivery") return expect.unreachable(`read as ${JSON.stringify(report)}`);
     expect(report.recipients.map(({ recipient }) => recipient.replace(/@remote\.example$/, ""))).toEqual(expected);
     expect(report.recipients.map(({ action }) => action)).toEqual(expected.map(() => "failed"));
@@ -445,7 +445,7 @@ test("readReport reads any text within bounds, into data that can be cloned", as
   );
   await fc.assert(
     fc.asyncProperty(fc.array(fc.oneof(piece, fc.string({ maxLength: 5 })), { maxLength: 40 }), async (pieces) => {
-      const report = await readReport(new Uint8Array(Buffer.from(pieces.join(""))));
+      const report = await readMailReport(new Uint8Array(Buffer.from(pieces.join(""))));
       expect(structuredClone(report)).toEqual(report);
       if (report?.kind !== "delivery") return;
       expect(report.recipients.length).toBeGreaterThan(0);

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { createBudget } from "../../src/message/markup.ts";
+import { createHtmlBudget } from "../../src/message/markup.ts";
 import { isColor, safeStyle, sanitizeHtml } from "../../src/message/sanitize.ts";
-import { withoutScope } from "../../src/message/scope.ts";
+import { removeStyleScope } from "../../src/message/scope.ts";
 import { corpusJson, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
 import { dangersIn } from "../harness/mail/dangers.ts";
 import { plain } from "../harness/runner/plain.ts";
@@ -95,7 +95,7 @@ describe("drops", () => {
 });
 
 describe("HTML that is sent", () => {
-  const sent = (html: string): string => sanitizeHtml(html, createBudget(), "recipient");
+  const sent = (html: string): string => sanitizeHtml(html, createHtmlBudget(), "recipient");
 
   test("keeps its sheets, classes, ids and selectors, and what programs of its readers look for", () => {
     const css =
@@ -143,7 +143,7 @@ describe("HTML that is sent", () => {
     const written = sent(
       "<style>.a>p,#b,:root{color:#123456} body{margin:0} div,span{color:red}</style><body class=c><div class=a id=b><label>x</label></div></body>",
     );
-    const saved = (draft: string): string => sent(withoutScope(sanitizeHtml(draft)));
+    const saved = (draft: string): string => sent(removeStyleScope(sanitizeHtml(draft)));
     const once = saved(written);
     expect([saved(once), saved(saved(once))]).toEqual([once, once]);
     const shown = sanitizeHtml(once);

@@ -6,8 +6,8 @@ import { expect, test } from "bun:test";
 import PostalMime from "postal-mime";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { composeMessage } from "../../src/message/compose.ts";
-import { isStub } from "../../src/message/notes.ts";
-import { fold } from "../../src/search/fold.ts";
+import { isPlaceholderTextPart } from "../../src/message/notes.ts";
+import { foldText } from "../../src/search/fold.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
 import { storeInMemory } from "../harness/data/database.ts";
 import { corpusFiles, corpusNote } from "../harness/mail/corpus.ts";
@@ -68,13 +68,13 @@ test.skipIf(!chromiumPresent)(
         return (body as HTMLElement).innerText;
       }, CONTROLS);
       const message = await prepareMessage(bytes, blobs);
-      const wanted = new Set(fold(shown).split(" "));
+      const wanted = new Set(foldText(shown).split(" "));
       const lacksIn = (folded: string) =>
         [...wanted.difference(new Set(folded.split(" ")))].filter((word) => word !== "");
       // Words that the templates hide.
       if (name in MAIL_TEMPLATES) expect([name, message.index.body.includes("hidden")]).toEqual([name, false]);
       const lost = lacksIn(message.index.body);
-      if (isStub(text)) lost.push(...lacksIn(fold(message.text)));
+      if (isPlaceholderTextPart(text)) lost.push(...lacksIn(foldText(message.text)));
       if (lost.length > 0) losing[name] = lost;
     }
     const names = new Set([...corpusFiles(), ...layouts].map(({ name }) => name));

@@ -2,15 +2,15 @@
 import { describe, expect, test } from "bun:test";
 import { parseColor } from "../../src/message/color.ts";
 import { parseColorFilter } from "../../src/message/colour-filter.ts";
-import { isMet } from "../../src/message/condition.ts";
-import { createBudget, OverBudget } from "../../src/message/markup.ts";
+import { evaluateCssCondition } from "../../src/message/condition.ts";
+import { createHtmlBudget, OverBudget } from "../../src/message/markup.ts";
 import { sanitizeHtml } from "../../src/message/sanitize.ts";
 import { readStyleSheets } from "../../src/message/sheets.ts";
 import { visibleHtml } from "../../src/message/visible.ts";
 import { expectLinear } from "../harness/growth.ts";
 
 const served = (css: string): string =>
-  /<style>([^<]*)<\/style>/.exec(sanitizeHtml(`<style>${css}</style><p>x`, createBudget(), "recipient"))?.[1] ?? "";
+  /<style>([^<]*)<\/style>/.exec(sanitizeHtml(`<style>${css}</style><p>x`, createHtmlBudget(), "recipient"))?.[1] ?? "";
 
 describe("nested rules are served as ordinary ones", () => {
   test.each([
@@ -63,7 +63,8 @@ describe("at-rules", () => {
 });
 
 test("conditions are true, false or unknown, as their features are", () => {
-  const of = (condition: string) => isMet(condition, (feature) => ({ t: true, f: false })[feature.trim()]);
+  const of = (condition: string) =>
+    evaluateCssCondition(condition, (feature) => ({ t: true, f: false })[feature.trim()]);
   expect(of("(t)")).toBe(true);
   expect(of("not (t)")).toBe(false);
   expect(of("(t) and (f)")).toBe(false);
@@ -118,7 +119,7 @@ describe("work is bounded", () => {
   ];
   test.each(nests)("steps grow linearly with %s", async (_, make) => {
     const stepsOf = (html: string): number => {
-      const budget = createBudget(Number.POSITIVE_INFINITY);
+      const budget = createHtmlBudget(Number.POSITIVE_INFINITY);
       sanitizeHtml(html, budget);
       visibleHtml(html, budget);
       return budget.spent;
@@ -129,7 +130,7 @@ describe("work is bounded", () => {
 
   test("selectors that multiply are refused", () => {
     const css = `.a${"{:is(&,.b) :is(&,.c) &".repeat(12)}{color:red}${"}".repeat(12)}`;
-    expect(() => readStyleSheets(`<style>${css}</style>`, createBudget())).toThrow(OverBudget);
+    expect(() => readStyleSheets(`<style>${css}</style>`, createHtmlBudget())).toThrow(OverBudget);
     const html = `<style>${css}</style><p hidden>secret</p>seen`;
     expect(visibleHtml(html).text).toBe("");
   });

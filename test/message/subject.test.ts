@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import fc from "fast-check";
-import { isForward, isReply, PREFIXES, parseSubjectKey } from "../../src/message/subject.ts";
+import { isForwardSubject, isReplySubject, PREFIXES, parseSubjectKey } from "../../src/message/subject.ts";
 
 describe("subjectKeyOf", () => {
   const cases: [string, string, boolean][] = [
@@ -56,12 +56,12 @@ describe("the prefixes of a language, of which rules.md tells", () => {
       for (const word of reply.split(", ")) {
         for (const written of [word, word.toUpperCase(), `${word}[2]`, `${word} (3)`]) {
           expect(parseSubjectKey(`${written}: 7 x`)).toEqual({ key: "7 x", isReply: true });
-          expect(isReply(`${written}：x`)).toBe(true);
+          expect(isReplySubject(`${written}：x`)).toBe(true);
         }
       }
       for (const word of forward.split(", ")) {
         expect(parseSubjectKey(`${word.toUpperCase()}: 7 x`).key).toBe("7 x");
-        expect(isForward(`${word}: x`)).toBe(true);
+        expect(isForwardSubject(`${word}: x`)).toBe(true);
       }
     });
   }

@@ -6,7 +6,7 @@ import * as domains from "../../src/admin/domains.ts";
 import * as workspaceAdmin from "../../src/admin/workspace-admin.ts";
 import { writeBackupState } from "../../src/backup/backup-layout.ts";
 import { metricsResponse } from "../../src/http/http-server.ts";
-import { savePair, savePrivately, selfSign } from "../../src/tls/pair.ts";
+import { saveKeyPair, savePrivately, selfSign } from "../../src/tls/pair.ts";
 import { type Family, readExposition, sampleOf } from "../harness/clients/exposition.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
@@ -163,7 +163,7 @@ test("certificates of domains are counted, and the ends of those that end first 
   const endOf = (i: number) => START + (30 - i) * 86_400_000;
   for (const [i, name] of names.entries()) {
     const pair = await selfSign(`mta-sts.${name}`, START - 1_000, endOf(i), new Uint8Array(8).fill(1));
-    await savePair(join(folderOf(name), "certificate.pem"), pair);
+    await saveKeyPair(join(folderOf(name), "certificate.pem"), pair);
   }
   const trouble = { failures: 1, at: START, retryAt: START + 60_000, reason: "no" };
   await savePrivately(join(folderOf("failing.test"), "state.json"), JSON.stringify({ trouble }));
@@ -177,7 +177,7 @@ test("certificates of domains are counted, and the ends of those that end first 
     store.transact((tx) => {
       const { id } = workspaceAdmin.addWorkspace(core, tx, "Example");
       for (const name of [...names, "failing.test"])
-        domains.markVerified(core, tx, domains.addDomain(core, tx, id, name, []).id);
+        domains.markDomainVerified(core, tx, domains.addDomain(core, tx, id, name, []).id);
     });
   });
   await booted.server.settled();

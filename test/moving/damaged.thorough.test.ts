@@ -3,8 +3,8 @@ import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { sealKeyIn } from "../../src/access/identity.ts";
-import { openSeal } from "../../src/access/seal.ts";
+import { secondFactorKeyPath } from "../../src/access/identity.ts";
+import { openSecretSeal } from "../../src/access/seal.ts";
 import { createLog } from "../../src/base/log.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { folderOf, peek, rowsOf } from "../harness/data/table-rows.ts";
@@ -256,8 +256,8 @@ test("an export of an older schema is brought up to date", async () => {
 describe("second factors", () => {
   const secretAt = (data: string): Uint8Array | undefined => {
     const runtime = fakeRuntime();
-    const seal = openSeal(
-      sealKeyIn(data),
+    const seal = openSecretSeal(
+      secondFactorKeyPath(data),
       runtime,
       createLog("silent", runtime.now, () => {}),
     );

@@ -3,7 +3,7 @@ import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { beginRemoval, finishRemoval } from "../../src/admin/removals.ts";
+import { beginMailboxRemoval, finishMailboxRemoval } from "../../src/admin/removals.ts";
 import { apiClient, type Client } from "../harness/clients/api.ts";
 import { peek, rowsOf } from "../harness/data/table-rows.ts";
 import {
@@ -158,8 +158,8 @@ test("a later export brings an earlier one up to date, and the final one begins 
   const max = (await api.get<{ mailboxes: { id: string; address: string }[] }>("/mailboxes")).body.mailboxes.find(
     ({ address }) => address === "max@example.test",
   );
-  old.core.store.transact((tx) => beginRemoval(tx, max?.id ?? ""));
-  void finishRemoval(old.core, max?.id ?? "");
+  old.core.store.transact((tx) => beginMailboxRemoval(tx, max?.id ?? ""));
+  void finishMailboxRemoval(old.core, max?.id ?? "");
   await old.server.settled();
   await old.server.stop(0);
 

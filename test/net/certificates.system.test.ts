@@ -3,9 +3,9 @@ import { describe, expect, test } from "bun:test";
 import { fetchStsPolicy } from "../../src/authentication/mta-sts.ts";
 import { createLog } from "../../src/base/log.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
-import { openSession } from "../../src/smtp/client.ts";
+import { openSmtpSession } from "../../src/smtp/client.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
-import { findInAccount } from "../../src/transfer/imap-account.ts";
+import { findImapAccountMessages } from "../../src/transfer/imap-account.ts";
 import { makeChain, type Oddities } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { startImapServer } from "../harness/peers/imap-server.ts";
@@ -29,7 +29,7 @@ const account = async (pair: KeyPair, authority: string, host: string, starttls:
     ...{ mostBytes: 1_000, isKnown: () => false, runtime: runtimeWith(authority) },
     log: { debug() {}, info() {}, warn() {}, error() {} } as never,
   };
-  for await (const _ of findInAccount(request)) throw new Error("the folder is empty");
+  for await (const _ of findImapAccountMessages(request)) throw new Error("the folder is empty");
 };
 
 const clients: Record<string, Connect> = {
@@ -39,7 +39,9 @@ const clients: Record<string, Connect> = {
     const tls = { mode: "required", verify: true, plainIfBroken: false } as const;
     const target = { host, address: remote.host, port: remote.port, tls };
     const log = createLog("silent", runtime.now, () => {});
-    (await openSession(target, { runtime, hostname: "us.test", log, signal: new AbortController().signal })).close();
+    (
+      await openSmtpSession(target, { runtime, hostname: "us.test", log, signal: new AbortController().signal })
+    ).close();
   },
   "a policy of MTA-STS": async (pair, authority, host) => {
     const headers = { "content-type": "text/plain" };

@@ -2,7 +2,7 @@
 import { afterEach, expect, test } from "bun:test";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { fetchByName, openConfiguredNames } from "../../src/net/configured-names.ts";
+import { createConfiguredHostLookup, fetchByName } from "../../src/net/configured-names.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { type Habits, type Zone, zone } from "../harness/peers/dns-server.ts";
@@ -30,7 +30,7 @@ function setUp(description: Zone, hosts = "", habits?: Habits) {
   const hostsFile = join(temporaryFolder(), "hosts");
   writeFileSync(hostsFile, hosts);
   const dns = zone(description, habits);
-  const addressesOf = openConfiguredNames(fakeRuntime({ dns }), hostsFile);
+  const addressesOf = createConfiguredHostLookup(fakeRuntime({ dns }), hostsFile);
   return { addressesOf, fetch: fetchByName(fetch, addressesOf), questions: dns.questions };
 }
 

@@ -9,14 +9,14 @@ import { join } from "node:path";
 import { createServer as createTlsServer } from "node:tls";
 import type { Caller } from "../../src/access/caller.ts";
 import { fetchStsPolicy } from "../../src/authentication/mta-sts.ts";
-import { attempt } from "../../src/events/delivery.ts";
+import { attemptWebhookDelivery } from "../../src/events/delivery.ts";
 import { openImageProxy } from "../../src/http/images.ts";
-import { readText } from "../../src/net/answer.ts";
+import { readResponseText } from "../../src/net/answer.ts";
 import { openHttpClient } from "../../src/net/http-client.ts";
 import { openS3 } from "../../src/net/s3.ts";
-import { createClients } from "../../src/oauth/clients.ts";
-import { lastTransaction } from "../../src/replica/follow.ts";
-import { createClient } from "../../src/search/meilisearch/meilisearch-client.ts";
+import { createOAuthClients } from "../../src/oauth/clients.ts";
+import { findLastReplicaTransaction } from "../../src/replica/follow.ts";
+import { createMeilisearchClient } from "../../src/search/meilisearch/meilisearch-client.ts";
 import { openS3Blobs } from "../../src/store/s3-blobs.ts";
 import { openAuthority } from "../../src/tls/certificate-authority.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
@@ -154,7 +154,7 @@ const clients: Record<string, (runtime: FakeRuntime) => Promise<unknown>> = {
       previousSecret: null,
       previousUntil: null,
     };
-    return attempt({ http, runtime }, { delivery, endpoint, body: "{}" }, 10_000);
+    return attemptWebhookDelivery({ http, runtime }, { delivery, endpoint, body: "{}" }, 10_000);
   },
   "an image": async (runtime) => {
     const proxy = openImageProxy({ runtime, allow: () => LOOPBACK });
@@ -163,7 +163,7 @@ const clients: Record<string, (runtime: FakeRuntime) => Promise<unknown>> = {
     if (status !== 200) throw new Error(`answered ${status}`);
   },
   "an OAuth document": (runtime) =>
-    createClients({ ...testCore(), options: { get: () => LOOPBACK } as never, runtime }).find(
+    createOAuthClients({ ...testCore(), options: { get: () => LOOPBACK } as never, runtime }).find(
       `https://${HOST}:${ports.tls}/client.json`,
       CALLER,
     ),
@@ -179,7 +179,7 @@ const clients: Record<string, (runtime: FakeRuntime) => Promise<unknown>> = {
   "a list of blobs on S3": (runtime) =>
     openS3Blobs({ ...s3, endpoint: `http://127.0.0.1:${ports.plain}` }, runtime).list(),
   Meilisearch: (runtime) =>
-    createClient(
+    createMeilisearchClient(
       { url: `http://127.0.0.1:${ports.plain}`, key: "" },
       { requestMs: 10_000, taskMs: 10_000, fetch: runtime.fetch },
     ).count("x"),
@@ -258,7 +258,7 @@ describe.each(Object.entries(clients))("%s", (name, ask) => {
 describe("a list on S3", () => {
   const listOf = (xml: string): Promise<unknown> => {
     answer = (socket) => void socket.write(`${OK}Content-Length: ${xml.length}\r\n\r\n${xml}`);
-    return lastTransaction(openS3({ ...s3, endpoint: `http://127.0.0.1:${ports.plain}` }, begin()), 1);
+    return findLastReplicaTransaction(openS3({ ...s3, endpoint: `http://127.0.0.1:${ports.plain}` }, begin()), 1);
   };
   const KEY = "p/epochs/1/0000/0000000000000001-0000000000000001.ltx";
 
@@ -284,12 +284,12 @@ describe("a list on S3", () => {
 
 describe("a text", () => {
   const read = (text: string | Uint8Array<ArrayBuffer>, most: number, fatal = false) =>
-    readText(new Response(text), most, { fatal });
+    readResponseText(new Response(text), most, { fatal });
 
   test("of as many bytes as it may have is read, one of more is not", async () => {
     expect(await read("héllo", 6)).toBe("héllo");
     expect(read("héllo!", 6)).rejects.toThrow("more than 6 bytes");
-    expect(await readText(new Response(null), 0)).toBe("");
+    expect(await readResponseText(new Response(null), 0)).toBe("");
   });
 
   test("in no charset is a fault, or shown as such", async () => {

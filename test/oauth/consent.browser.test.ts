@@ -1,7 +1,7 @@
 /** A person lets programs in, in a real browser (rules: OAuth requests). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Page } from "playwright-core";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../src/access/totp.ts";
 import { barriers } from "../harness/clients/barriers.ts";
 import { PASSWORD } from "../harness/clients/browser-session.ts";
 import { chromiumNote, chromiumPresent, openBrowser } from "../harness/clients/chromium.ts";
@@ -156,7 +156,7 @@ describe.skipIf(!chromiumPresent)(`consent${chromiumNote}`, () => {
 
   test("with a second factor, the proof takes a code", async () => {
     const { body } = await world.alice.send<{ secret: string }>("POST", "/me/second-factor/new");
-    const code = () => computeTotpCode(readTotpSecret(body.secret) as Uint8Array, stepAt(world.runtime.now()));
+    const code = () => computeTotpCode(readTotpSecret(body.secret) as Uint8Array, totpStepAt(world.runtime.now()));
     const added = await world.alice.send("POST", "/me/second-factor", {
       secret: body.secret,
       code: code(),

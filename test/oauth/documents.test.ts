@@ -1,7 +1,7 @@
 /** Programs that name themselves by the URL of a document (rules: OAuth clients). */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import type { DnsClient } from "../../src/base/runtime.ts";
-import { createClients } from "../../src/oauth/clients.ts";
+import { createOAuthClients } from "../../src/oauth/clients.ts";
 import { confirm } from "../harness/clients/browser-session.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -188,7 +188,7 @@ describe("nothing is fetched", () => {
     respond = ({ url }) => (url === id ? json(document()) : new Promise(() => {}));
     const options = { get: () => ["127.0.0.0/8"] };
     const runtime = fakeRuntime({ dns, authorities: [authority] });
-    const clients = createClients({ ...testCore(), options: options as never, runtime });
+    const clients = createOAuthClients({ ...testCore(), options: options as never, runtime });
     const slow = Array.from({ length: 20 }, (_, n) =>
       clients.find(`${id}${n}`, { workspaceId: "wsp_a", userId: `usr_${n}` }).catch((error) => error.message),
     );

@@ -86,7 +86,7 @@ describe("in the app", () => {
     for (const access of ["view", "send", "full"] as const) {
       const email = `${access}@example.test`;
       const { userId } = it.join(email, "member");
-      it.write((tx) => mailboxAdmin.grant(tx, shared, userId, access));
+      it.write((tx) => mailboxAdmin.grantMailboxAccess(tx, shared, userId, access));
       await setPassword(it, userId);
       pages[access] = await signIn(it, email);
     }

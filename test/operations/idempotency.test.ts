@@ -3,7 +3,7 @@ import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import type { Caller } from "../../src/access/caller.ts";
 import { AppError, unavailable } from "../../src/base/errors.ts";
-import { createIdempotency, hashRequest, readKey } from "../../src/operations/idempotency.ts";
+import { createIdempotency, hashRequest, readIdempotencyKey } from "../../src/operations/idempotency.ts";
 import { createPerformer } from "../../src/operations/perform.ts";
 import { idempotencyKeys } from "../../src/store/schema.ts";
 import { startApi } from "../harness/servers/api-setup.ts";
@@ -296,10 +296,10 @@ describe("a key may be", () => {
   test("made of any characters from space to tilde, and no others", () => {
     for (let code = 0; code < 0x180; code++) {
       const key = String.fromCharCode(code);
-      if (code >= 0x20 && code <= 0x7e) expect(readKey(undefined, key)).toBe(key);
-      else expect(() => readKey(key, undefined)).toThrow(/printable ASCII/);
+      if (code >= 0x20 && code <= 0x7e) expect(readIdempotencyKey(undefined, key)).toBe(key);
+      else expect(() => readIdempotencyKey(key, undefined)).toThrow(/printable ASCII/);
     }
-    expect(readKey(undefined, undefined)).toBeUndefined();
+    expect(readIdempotencyKey(undefined, undefined)).toBeUndefined();
   });
 
   test("several headers, which HTTP joins into one, without the space around it", async () => {

@@ -1,6 +1,6 @@
 /** Links to choose a password (rules: Invitation): over the API, in the app, and for whoever opens one. */
 import { describe, expect, test } from "bun:test";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../src/access/totp.ts";
 import * as developers from "../../src/admin/developers.ts";
 import { inviteUser } from "../../src/admin/people.ts";
 import { PASSWORD, type Page, page, setPassword, signIn } from "../harness/clients/browser-session.ts";
@@ -255,7 +255,7 @@ describe("a link", () => {
     const bob = await signIn(it, "bob@example.test");
     const { password } = (await bob.send<{ password: string }>("POST", "/app-passwords", { name: "Phone" })).body;
     const { secret } = (await bob.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(it.runtime.now()));
+    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(it.runtime.now()));
     expect((await bob.send("POST", "/me/second-factor", { secret, code: code(), password: PASSWORD })).status).toBe(
       200,
     );

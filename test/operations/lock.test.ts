@@ -29,7 +29,7 @@ async function start() {
   const { userId, mailboxId = "" } = store.transact((tx) => {
     mailboxAdmin.addMailbox(core, tx, { workspaceId, address: "team@example.test", name: "Team" });
     const bob = people.addUser(core, tx, { workspaceId, email: BOB, name: "Bob", role: "member", ownMailbox: true });
-    mailboxAdmin.grant(tx, it.owner.mailboxId, bob.userId, "view");
+    mailboxAdmin.grantMailboxAccess(tx, it.owner.mailboxId, bob.userId, "view");
     return bob;
   });
   await setPassword(it, userId);

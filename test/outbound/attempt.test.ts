@@ -6,7 +6,7 @@ import { listThreads } from "../../src/mailbox/reading/listing.ts";
 import { getMessage, listMessages } from "../../src/mailbox/reading/messages.ts";
 import { localDomain } from "../../src/mailbox/state/addresses.ts";
 import { deliverHere } from "../../src/outbound/attempt.ts";
-import { type Claim, claim } from "../../src/outbound/claims.ts";
+import { type Claim, claimQueueEntries } from "../../src/outbound/claims.ts";
 import { domains, mailboxes } from "../../src/store/schema.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { START } from "../harness/runtime.ts";
@@ -49,7 +49,7 @@ function createOffice() {
   function claimFor(...to: string[]): Claim {
     accept({ to, workspaceId });
     const terms = { now: runtime.now(), leaseUntil: runtime.now() + 1, together: () => true };
-    const given = store.transact((tx) => claim(tx, terms) as never) as Claim | undefined;
+    const given = store.transact((tx) => claimQueueEntries(tx, terms) as never) as Claim | undefined;
     if (!given) throw new Error("nothing was claimed");
     return given;
   }

@@ -5,7 +5,7 @@ import { describe, expect, test } from "bun:test";
 import { lt } from "drizzle-orm";
 import { AppError } from "../../src/base/errors.ts";
 import { sendMessage } from "../../src/compose/send.ts";
-import { mergeRecipients, senderFor } from "../../src/outbound/guardrails.ts";
+import { mergeRecipients, resolveSender } from "../../src/outbound/guardrails.ts";
 import { addOutbound } from "../../src/outbound/queue.ts";
 import { queueEntries } from "../../src/store/schema.ts";
 import { START } from "../harness/runtime.ts";
@@ -378,7 +378,7 @@ describe("from", async () => {
     test(`${JSON.stringify(address)} by ${who}${alias ? ", aliases allowed" : ""}: ${expected}`, () => {
       const outcome = () => {
         try {
-          return senderFor(office.store.db, caller, address, { alias }).reach.mailbox.id;
+          return resolveSender(office.store.db, caller, address, { alias }).reach.mailbox.id;
         } catch (error) {
           return error instanceof AppError ? error.code : error;
         }
@@ -389,14 +389,14 @@ describe("from", async () => {
 
   test("names the given text in a few words", () => {
     for (const address of [`${"x".repeat(1_000_000)}@example.test`, "alice@example.test\r\nBcc: x"]) {
-      expect(() => senderFor(office.store.db, alice, address, { alias: true })).toThrow(/^[^\p{C}]{1,160}$/u);
+      expect(() => resolveSender(office.store.db, alice, address, { alias: true })).toThrow(/^[^\p{C}]{1,160}$/u);
     }
   });
 
   test("gives the same refusal for an unknown address and for one out of reach", () => {
     const said = (address: string) => {
       try {
-        return senderFor(office.store.db, bob, address, { alias: true }).address;
+        return resolveSender(office.store.db, bob, address, { alias: true }).address;
       } catch (error) {
         return String(error).replaceAll(address, "X");
       }

@@ -1,7 +1,7 @@
 /** The operator's list of unsettled recipients. */
 import { expect, test } from "bun:test";
 import { listUnsettled } from "../../src/outbound/progress.ts";
-import { setBounced, setDeferred, setDelivered, setHeld } from "../../src/outbound/queue.ts";
+import { setEntriesDelivered, setEntriesHeld, setEntryBounced, setEntryDeferred } from "../../src/outbound/queue.ts";
 import { START } from "../harness/runtime.ts";
 import { createQueue } from "./queue-rig.ts";
 
@@ -13,10 +13,10 @@ test("the operator's list has waiting recipients, then held ones, with message a
   const entriesAt = (domain: string) => claimNext({ domain: `${domain}.example` })?.entries ?? [];
   const [, deferred, held, delivered, bounced] = ["leased", "deferred", "held", "delivered", "bounced"].map(entriesAt);
   store.transact((tx) => {
-    for (const entry of deferred ?? []) setDeferred(tx, entry, START + 60_000, "450 later");
-    setHeld(tx, held ?? []);
-    setDelivered(tx, delivered ?? [], START, "250 ok");
-    for (const entry of bounced ?? []) setBounced(tx, entry, START, "550 no");
+    for (const entry of deferred ?? []) setEntryDeferred(tx, entry, START + 60_000, "450 later");
+    setEntriesHeld(tx, held ?? []);
+    setEntriesDelivered(tx, delivered ?? [], START, "250 ok");
+    for (const entry of bounced ?? []) setEntryBounced(tx, entry, START, "550 no");
   });
   const listed = (workspaceId?: string) =>
     [...listUnsettled(store.db, workspaceId)].map(

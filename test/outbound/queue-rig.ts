@@ -1,7 +1,7 @@
 /** A store in memory with an outbound queue, to which messages are added as by a submission. */
 import { asc } from "drizzle-orm";
 import { newId } from "../../src/base/runtime.ts";
-import { type Claim, type ClaimTerms, claim } from "../../src/outbound/claims.ts";
+import { type Claim, type ClaimTerms, claimQueueEntries } from "../../src/outbound/claims.ts";
 import { addOutbound, type NewOutbound } from "../../src/outbound/queue.ts";
 import { outboundContents, queueDomains, queueEntries, type RecipientField } from "../../src/store/schema.ts";
 import { storeInMemory } from "../harness/data/database.ts";
@@ -45,7 +45,7 @@ export function createQueue(runtime = fakeRuntime(), store = storeInMemory(runti
   }
 
   const claimAt = (now: number, terms: Partial<ClaimTerms> = {}): Claim | undefined =>
-    store.transact((tx) => claim(tx, { now, leaseUntil: now + LEASE_MS, ...terms }) as never);
+    store.transact((tx) => claimQueueEntries(tx, { now, leaseUntil: now + LEASE_MS, ...terms }) as never);
 
   return {
     store,

@@ -4,29 +4,29 @@ import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import {
   type Claim,
-  claim,
-  extendLeases,
-  nextDue,
-  recallStrays,
-  releaseEntries,
-  releaseLeases,
+  claimQueueEntries,
+  extendQueueLeases,
+  nextQueueDueTime,
+  recallStrayQueueEntries,
+  releaseAllQueueLeases,
+  releaseQueueEntries,
 } from "../../src/outbound/claims.ts";
 import {
   cancelEntry,
-  findByMessageId,
-  findByReversePath,
+  correctAcceptedTimes,
+  countUnsettledRecipients,
+  findOutboundByReversePath,
   findOutboundContent,
+  listOutboundByMessageId,
   listQueueEntries,
-  readContent,
-  recallAccepted,
+  readOutboundContent,
   retryEntry,
   reversePathTo,
-  setBounced,
-  setComplained,
-  setDeferred,
-  setDelivered,
-  setHeld,
-  waitingCount,
+  setEntriesDelivered,
+  setEntriesHeld,
+  setEntryBounced,
+  setEntryComplained,
+  setEntryDeferred,
 } from "../../src/outbound/queue.ts";
 import { domains, outboundMessages } from "../../src/store/schema.ts";
 import type { Tx } from "../../src/store/store.ts";
@@ -65,12 +65,12 @@ describe("after a clock ran ahead", () => {
     accept({ to: ["ann@a.example"] });
     for (let i = 0; i < attempts; i++) {
       const given = some(claimNext());
-      store.transact((tx) => setDeferred(tx, firstOf(given), START, "450 later"));
+      store.transact((tx) => setEntryDeferred(tx, firstOf(given), START, "450 later"));
     }
     const given = some(claimNext());
     store.transact((tx) => {
-      releaseEntries(tx, given.entries, START + dueIn);
-      expect(recallStrays(tx, waits, START)).toBe(expected === dueIn ? 0 : 1);
+      releaseQueueEntries(tx, given.entries, START + dueIn);
+      expect(recallStrayQueueEntries(tx, waits, START)).toBe(expected === dueIn ? 0 : 1);
     });
     expect(entries()).toMatchObject([{ dueAt: START + expected, attempts, leased: false }]);
     expect(domainsDue()).toEqual({ "a.example": expected });
@@ -80,7 +80,7 @@ describe("after a clock ran ahead", () => {
     const { accept, claimNext, store, entries } = createQueue();
     accept({ to: ["ann@a.example"] });
     claimNext();
-    expect(store.transact((tx) => recallStrays(tx, waits, START))).toBe(0);
+    expect(store.transact((tx) => recallStrayQueueEntries(tx, waits, START))).toBe(0);
     expect(entries()).toMatchObject([{ leased: true, dueAt: START + LEASE_MS }]);
   });
 
@@ -93,7 +93,7 @@ describe("after a clock ran ahead", () => {
     accept({ to: ["ann@a.example"] });
     runtime.setBy(-24 * HOUR_MS);
     runtime.advanceTo(runtime.now() + HOUR_MS);
-    store.transact((tx) => recallAccepted(tx, runtime.now()));
+    store.transact((tx) => correctAcceptedTimes(tx, runtime.now()));
     const accepted = store.db.select().from(outboundMessages).all();
     expect(accepted.map(({ acceptedAt }) => acceptedAt - START)).toEqual([0, HOUR_MS, 2 * HOUR_MS]);
   });
@@ -108,7 +108,7 @@ test("an accepted message waits with its bytes and one entry for each recipient,
     { recipient: "cy@a.example", field: "bcc", domain: "a.example", state: "waiting", dueAt: START, reply: null },
   ]);
   expect(domainsDue()).toEqual({ "a.example": 0, "b.example": 0 });
-  expect(new TextDecoder().decode(await readContent(store, seq))).toBe("message 1");
+  expect(new TextDecoder().decode(await readOutboundContent(store, seq))).toBe("message 1");
 });
 
 test("large content is read from its blob", async () => {
@@ -116,7 +116,7 @@ test("large content is read from its blob", async () => {
   const blob = await store.blobs.write(Buffer.from("large"));
   const seq = accept({ to: ["ann@a.example"], content: { blob, size: 5 } });
   expect(findOutboundContent(store.db, seq)).toEqual({ blob, size: 5 });
-  expect(new TextDecoder().decode(await readContent(store, seq))).toBe("large");
+  expect(new TextDecoder().decode(await readOutboundContent(store, seq))).toBe("large");
 });
 
 describe("claiming", () => {
@@ -174,10 +174,10 @@ describe("claiming", () => {
     const rest = START + MINUTE_MS;
     const notBefore = (domain: string) =>
       domain === "busy.example" ? Number.POSITIVE_INFINITY : domain === "resting.example" ? rest : 0;
-    expect(nextDue(store.db, { notBefore })).toBe(START);
+    expect(nextQueueDueTime(store.db, { notBefore })).toBe(START);
     expect(claimed(claimNext({ notBefore }))).toEqual(["ann@free.example"]);
     expect(claimNext({ notBefore })).toBeUndefined();
-    expect(nextDue(store.db, { notBefore })).toBe(rest);
+    expect(nextQueueDueTime(store.db, { notBefore })).toBe(rest);
     expect(domainsDue()).toEqual({ "busy.example": 0, "free.example": LEASE_MS, "resting.example": MINUTE_MS });
     runtime.advanceTo(rest);
     expect(claimed(claimNext({ notBefore }))).toEqual(["ann@resting.example"]);
@@ -190,9 +190,9 @@ describe("claiming", () => {
     runtime.advanceTo(START + 5);
     accept({ to: ["ann@free.example"] });
     const notBefore = (domain: string) => (domain === "resting.example" ? START + MINUTE_MS : 0);
-    expect(nextDue(store.db, { notBefore })).toBe(START + 5);
+    expect(nextQueueDueTime(store.db, { notBefore })).toBe(START + 5);
     expect(claimed(claimNext({ notBefore }))).toEqual(["ann@free.example"]);
-    expect(nextDue(store.db, { notBefore })).toBe(START + MINUTE_MS);
+    expect(nextQueueDueTime(store.db, { notBefore })).toBe(START + MINUTE_MS);
   });
 
   test("many busy domains do not hold up others", () => {
@@ -200,9 +200,9 @@ describe("claiming", () => {
     for (let i = 0; i < 60; i++) accept({ to: [`ann@busy${String(i).padStart(2, "0")}.example`] });
     accept({ to: ["ann@free.example"] });
     const notBefore = (domain: string) => (domain.startsWith("busy") ? Number.POSITIVE_INFINITY : 0);
-    expect(nextDue(store.db, { notBefore })).toBe(START);
+    expect(nextQueueDueTime(store.db, { notBefore })).toBe(START);
     expect(claimed(claimNext({ notBefore }))).toEqual(["ann@free.example"]);
-    expect(nextDue(store.db, { notBefore })).toBe(START + LEASE_MS);
+    expect(nextQueueDueTime(store.db, { notBefore })).toBe(START + LEASE_MS);
   });
 
   test("a domain whose line has no free slot is moved there, once, and does not hold up others", () => {
@@ -219,9 +219,13 @@ describe("claiming", () => {
     const lines = ["open"] as const;
     expect(claimed(claimNext({ lines, getQueueLine }))).toEqual(["ann@open.example"]);
     expect(asked).toBe(121);
-    expect(nextDue(store.db, { lines })).toBe(START + 5);
+    expect(nextQueueDueTime(store.db, { lines })).toBe(START + 5);
     expect(claimed(claimNext({ lines, getQueueLine }))).toEqual(["bob@open.example"]);
-    expect([asked, nextDue(store.db, { lines: ["new"] }), nextDue(store.db)]).toEqual([122, START, START]);
+    expect([asked, nextQueueDueTime(store.db, { lines: ["new"] }), nextQueueDueTime(store.db)]).toEqual([
+      122,
+      START,
+      START,
+    ]);
     expect(claimed(claimNext({ lines: ["slow", "new"], getQueueLine }))).toEqual(["ann@slow0.example"]);
   });
 
@@ -245,7 +249,7 @@ describe("claiming", () => {
       .values([ours, { ...theirs, verifiedAt: null }])
       .run();
     for (const domain of ["a", "ours", "b"]) accept({ to: [`ann@${domain}.example`] });
-    expect(nextDue(store.db, { own: true })).toBe(START);
+    expect(nextQueueDueTime(store.db, { own: true })).toBe(START);
     expect(claimed(claimNext({ domain: "b.example" }))).toEqual(["ann@b.example"]);
     expect(claimNext({ domain: "b.example" })).toBeUndefined();
     expect(claimed(claimNext({ own: true }))).toEqual(["ann@ours.example"]);
@@ -258,7 +262,7 @@ describe("claiming", () => {
     accept({ to: ["ann@a.example"] });
     accept({ to: ["bob@b.example"] });
     const [ann, bob] = [some(claimNext()), some(claimNext())];
-    store.transact((tx) => extendLeases(tx, bob.entries, START + 2 * LEASE_MS));
+    store.transact((tx) => extendQueueLeases(tx, bob.entries, START + 2 * LEASE_MS));
     runtime.advanceTo(START + LEASE_MS);
     expect(claimed(claimNext())).toEqual(claimed(ann));
     expect(claimNext()).toBeUndefined();
@@ -269,8 +273,8 @@ describe("claiming", () => {
     accept({ to: ["ann@a.example"] });
     const leased = some(claimNext());
     store.transact((tx) => {
-      setDeferred(tx, firstOf(leased), START + 5, "later");
-      extendLeases(tx, leased.entries, START + 2 * LEASE_MS);
+      setEntryDeferred(tx, firstOf(leased), START + 5, "later");
+      extendQueueLeases(tx, leased.entries, START + 2 * LEASE_MS);
     });
     expect(entries()).toMatchObject([{ leased: false, dueAt: START + 5 }]);
   });
@@ -286,31 +290,31 @@ describe("settling", () => {
   }
   const cases: Record<string, Case> = {
     delivered: {
-      does: (tx, { entries }) => setDelivered(tx, entries, START + 7, "250 ok"),
+      does: (tx, { entries }) => setEntriesDelivered(tx, entries, START + 7, "250 ok"),
       entry: { state: "delivered", dueAt: null, leased: false, attempts: 1, reply: "250 ok", settledAt: START + 7 },
       content: false,
       due: {},
     },
     bounced: {
-      does: (tx, given) => setBounced(tx, firstOf(given), START + 7, "550 no"),
+      does: (tx, given) => setEntryBounced(tx, firstOf(given), START + 7, "550 no"),
       entry: { state: "bounced", dueAt: null, leased: false, attempts: 1, reply: "550 no", settledAt: START + 7 },
       content: false,
       due: {},
     },
     deferred: {
-      does: (tx, given) => setDeferred(tx, firstOf(given), START + MINUTE_MS, "450 later"),
+      does: (tx, given) => setEntryDeferred(tx, firstOf(given), START + MINUTE_MS, "450 later"),
       entry: { state: "waiting", dueAt: START + MINUTE_MS, leased: false, attempts: 1, reply: "450 later" },
       content: true,
       due: { "a.example": MINUTE_MS },
     },
     held: {
-      does: (tx, { entries }) => setHeld(tx, entries),
+      does: (tx, { entries }) => setEntriesHeld(tx, entries),
       entry: { state: "held", dueAt: null, leased: false, attempts: 0, reply: null, settledAt: null },
       content: true,
       due: {},
     },
     "given back": {
-      does: (tx, { entries }) => releaseEntries(tx, entries, START + 3),
+      does: (tx, { entries }) => releaseQueueEntries(tx, entries, START + 3),
       entry: { state: "waiting", dueAt: START + 3, leased: false, attempts: 0, reply: null },
       content: true,
       due: { "a.example": 3 },
@@ -332,9 +336,9 @@ describe("settling", () => {
     const { accept, claimNext, contents, store } = createQueue();
     accept({ to: ["ann@a.example", "bob@b.example"] });
     const [ann, bob] = [some(claimNext()), some(claimNext())];
-    store.transact((tx) => setDelivered(tx, ann.entries, START, "250 ok"));
+    store.transact((tx) => setEntriesDelivered(tx, ann.entries, START, "250 ok"));
     expect(contents()).toHaveLength(1);
-    store.transact((tx) => setBounced(tx, firstOf(bob), START, "550 no"));
+    store.transact((tx) => setEntryBounced(tx, firstOf(bob), START, "550 no"));
     expect(contents()).toHaveLength(0);
   });
 
@@ -342,8 +346,8 @@ describe("settling", () => {
     const { accept, claimNext, entries, store } = createQueue();
     accept({ to: ["ann@a.example"] });
     const given = some(claimNext());
-    store.transact((tx) => setDelivered(tx, given.entries, START, "250 ok"));
-    store.transact((tx) => setBounced(tx, firstOf(given), START + 9, "550 after all"));
+    store.transact((tx) => setEntriesDelivered(tx, given.entries, START, "250 ok"));
+    store.transact((tx) => setEntryBounced(tx, firstOf(given), START + 9, "550 after all"));
     expect(entries()).toMatchObject([{ state: "bounced", attempts: 1, reply: "550 after all", settledAt: START + 9 }]);
   });
 
@@ -351,8 +355,8 @@ describe("settling", () => {
     const { accept, claimNext, entries, store } = createQueue();
     accept({ to: ["ann@a.example"] });
     const given = some(claimNext());
-    store.transact((tx) => setDelivered(tx, given.entries, START, "250 ok"));
-    for (const at of [START + 5, START + 9]) store.transact((tx) => setComplained(tx, firstOf(given), at));
+    store.transact((tx) => setEntriesDelivered(tx, given.entries, START, "250 ok"));
+    for (const at of [START + 5, START + 9]) store.transact((tx) => setEntryComplained(tx, firstOf(given), at));
     expect(entries()).toMatchObject([{ state: "delivered", complainedAt: START + 5 }]);
   });
 
@@ -360,8 +364,8 @@ describe("settling", () => {
     const { accept, claimNext, entries, store } = createQueue();
     accept({ to: ["ann@a.example"] });
     const given = some(claimNext());
-    store.transact((tx) => setDelivered(tx, given.entries, START, "250 ok"));
-    store.transact((tx) => releaseEntries(tx, given.entries, START));
+    store.transact((tx) => setEntriesDelivered(tx, given.entries, START, "250 ok"));
+    store.transact((tx) => releaseQueueEntries(tx, given.entries, START));
     expect(entries()).toMatchObject([{ state: "delivered", dueAt: null }]);
     expect(claimNext()).toBeUndefined();
   });
@@ -373,11 +377,11 @@ describe("settling", () => {
     of("leased");
     const [deferred, delivered] = [of("deferred"), of("delivered")];
     store.transact((tx) => {
-      setDeferred(tx, firstOf(deferred), START + MINUTE_MS, "later");
-      setDelivered(tx, delivered.entries, START, "250 ok");
+      setEntryDeferred(tx, firstOf(deferred), START + MINUTE_MS, "later");
+      setEntriesDelivered(tx, delivered.entries, START, "250 ok");
     });
     runtime.advanceTo(START + 1);
-    expect(store.transact((tx) => releaseLeases(tx, runtime.now()))).toBe(1);
+    expect(store.transact((tx) => releaseAllQueueLeases(tx, runtime.now()))).toBe(1);
     expect(entries().map(({ state, leased, dueAt }) => [state, leased, dueAt])).toEqual([
       ["waiting", false, START + 1],
       ["waiting", false, START + MINUTE_MS],
@@ -399,9 +403,9 @@ describe("the operator", () => {
     const given = state === "waiting" ? undefined : some(claimNext({ leaseUntil: START + leasedFor }));
     if (given) {
       store.transact((tx) => {
-        if (state === "deferred") setDeferred(tx, firstOf(given), START + LEASE_MS, "450 later");
-        if (state === "held") setHeld(tx, given.entries);
-        if (state === "delivered") setDelivered(tx, given.entries, START, "250 ok");
+        if (state === "deferred") setEntryDeferred(tx, firstOf(given), START + LEASE_MS, "450 later");
+        if (state === "held") setEntriesHeld(tx, given.entries);
+        if (state === "delivered") setEntriesDelivered(tx, given.entries, START, "250 ok");
       });
     }
     runtime.advanceTo(START + MINUTE_MS);
@@ -515,12 +519,12 @@ test("random operations: queue_domains is never later than waiting entries, thei
           const [ended] = open.splice(given.which % Math.max(1, open.length), 1);
           if (!ended) continue;
           store.transact((tx) => {
-            if (given.kind === "deliver") setDelivered(tx, ended.entries, now, "250");
-            if (given.kind === "hold") setHeld(tx, ended.entries);
-            if (given.kind === "release") releaseEntries(tx, ended.entries, now);
+            if (given.kind === "deliver") setEntriesDelivered(tx, ended.entries, now, "250");
+            if (given.kind === "hold") setEntriesHeld(tx, ended.entries);
+            if (given.kind === "release") releaseQueueEntries(tx, ended.entries, now);
             if (given.kind === "defer")
-              for (const each of ended.entries) setDeferred(tx, each, now + given.wait, "450");
-            if (given.kind === "bounce") for (const each of ended.entries) setBounced(tx, each, now, "550");
+              for (const each of ended.entries) setEntryDeferred(tx, each, now + given.wait, "450");
+            if (given.kind === "bounce") for (const each of ended.entries) setEntryBounced(tx, each, now, "550");
           });
         }
         const waiting = Map.groupBy(
@@ -554,17 +558,17 @@ test("no query scans a table, even when the queue is long", () => {
     };
     const statements = used(() => {
       accept({ to: ["ann@a.example", "bob@b.example", "cy@c.example", "di@d.example", "ed@e.example"] });
-      nextDue(store.db);
-      nextDue(store.db, { own: true });
-      store.transact((tx) => claim(tx, { now: START, leaseUntil: START, own: true }) as never);
+      nextQueueDueTime(store.db);
+      nextQueueDueTime(store.db, { own: true });
+      store.transact((tx) => claimQueueEntries(tx, { now: START, leaseUntil: START, own: true }) as never);
       const [a, b, c, d] = [some(claimNext()), some(claimNext()), some(claimNext()), some(claimNext())];
       store.transact((tx) => {
-        extendLeases(tx, a.entries, START + LEASE_MS);
-        setDelivered(tx, a.entries, START, "250");
-        setDeferred(tx, firstOf(b), START, "450");
-        setBounced(tx, firstOf(c), START, "550");
-        setComplained(tx, firstOf(c), START);
-        setHeld(tx, d.entries);
+        extendQueueLeases(tx, a.entries, START + LEASE_MS);
+        setEntriesDelivered(tx, a.entries, START, "250");
+        setEntryDeferred(tx, firstOf(b), START, "450");
+        setEntryBounced(tx, firstOf(c), START, "550");
+        setEntryComplained(tx, firstOf(c), START);
+        setEntriesHeld(tx, d.entries);
         retryEntry(tx, firstOf(d).id, START);
         cancelEntry(tx, firstOf(d).id, START);
       });
@@ -588,14 +592,14 @@ test("a message is found by its reverse-path and by its Message-ID, settled or n
   const again = accept({ to: ["cy@c.example"], messageId: "<1@example.test>" });
   for (let next = claimNext(); next; next = claimNext()) {
     const { entries } = next;
-    store.transact((tx) => setDelivered(tx, entries, START, "250 ok"));
+    store.transact((tx) => setEntriesDelivered(tx, entries, START, "250 ok"));
   }
-  expect(findByReversePath(store.db, "bounce+x@example.test")).toMatchObject({
+  expect(findOutboundByReversePath(store.db, "bounce+x@example.test")).toMatchObject({
     message: { seq, id: "msg_1", recipients: 2 },
   });
-  expect(findByReversePath(store.db, "bounce+y@example.test")).toBeUndefined();
-  expect(findByMessageId(store.db, "<1@example.test>").map((message) => message.seq)).toEqual([seq, again]);
-  expect(findByMessageId(store.db, "<2@example.test>")).toEqual([]);
+  expect(findOutboundByReversePath(store.db, "bounce+y@example.test")).toBeUndefined();
+  expect(listOutboundByMessageId(store.db, "<1@example.test>").map((message) => message.seq)).toEqual([seq, again]);
+  expect(listOutboundByMessageId(store.db, "<2@example.test>")).toEqual([]);
   expect(listQueueEntries(store.db, seq).map(({ recipient, field }) => [recipient, field])).toEqual([
     ["ann@a.example", "to"],
     ["bob@b.example", "bcc"],
@@ -612,7 +616,7 @@ test("each destination has a reverse-path of its own, from which nobody tells an
   );
   for (const path of [toA, toB, toBoth]) expect(path).toMatch(/^bounce\+x\.[0-9a-f]{16}@example\.test$/);
   const found = (path = "") => {
-    const { message, domain } = findByReversePath(store.db, path) ?? {};
+    const { message, domain } = findOutboundByReversePath(store.db, path) ?? {};
     return [message?.seq, domain];
   };
   expect([toA, toB, toBoth].map(found)).toEqual([
@@ -628,7 +632,7 @@ test("each destination has a reverse-path of its own, from which nobody tells an
 
 test("recipients waiting or held are counted, at most once a second", () => {
   const { accept, claimNext, runtime, store } = createQueue();
-  const count = () => waitingCount(store.db, runtime.now());
+  const count = () => countUnsettledRecipients(store.db, runtime.now());
   expect(count()).toBe(0);
   accept({ to: ["ann@a.example", "bob@b.example", "cy@c.example"] });
   expect(count()).toBe(0);
@@ -636,8 +640,8 @@ test("recipients waiting or held are counted, at most once a second", () => {
   expect(count()).toBe(3);
   const [ann, bob] = [claimNext(), claimNext()];
   store.transact((tx) => {
-    setDelivered(tx, ann?.entries ?? [], START, "250 ok");
-    setHeld(tx, bob?.entries ?? []);
+    setEntriesDelivered(tx, ann?.entries ?? [], START, "250 ok");
+    setEntriesHeld(tx, bob?.entries ?? []);
   });
   runtime.advanceTo(START + 1_999);
   expect(count()).toBe(3);

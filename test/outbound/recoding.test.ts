@@ -1,7 +1,7 @@
 /** Mail that leaves is what SMTP can carry: mail of mail apps and rules on its way to servers that take less than others. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { isAscii } from "node:buffer";
-import { putRules, readRules } from "../../src/mailbox/filing/rules.ts";
+import { normalizeGivenRules, putRules } from "../../src/mailbox/filing/rules.ts";
 import { parseMessage } from "../../src/message/parse.ts";
 import { dkimKeys, suppressions } from "../../src/store/schema.ts";
 import { verifyDkim } from "../harness/mail/dkim-verifier.ts";
@@ -220,7 +220,7 @@ test("what a rule forwards is re-encoded, also within an attached message", asyn
   store.transact((tx) => {
     options.set(tx, "rules.forwardOutside", "true");
     const rule = { match: "subject:oak", actions: [{ type: "forward" as const, to: "carol@remote.example" }] };
-    putRules(tx, it.owner.mailboxId, readRules([rule], it.runtime.now()));
+    putRules(tx, it.owner.mailboxId, normalizeGivenRules([rule], it.runtime.now()));
   });
   const inner = `Subject: Grüße\r\nFrom: Jörg <j@y.example>\r\n${TEXT}\r\nSchöne Grüße ${"x".repeat(2_000)}\r\n`;
   const sender = mailer(it.mx, { starttls: false });

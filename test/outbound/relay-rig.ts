@@ -1,6 +1,6 @@
 /** A relay before remote servers that do as the test says, without sockets, on a clock that the test moves. */
 import { createLog } from "../../src/base/log.ts";
-import { createRoom } from "../../src/base/memory.ts";
+import { createMemoryRoom } from "../../src/base/memory.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { createRelay } from "../../src/outbound/relay.ts";
@@ -151,7 +151,10 @@ export function createRelayRig({ script = {}, hold = false, grouped = false, ...
     transport: { ...base.transport, connect, groupsByMessage: () => state.grouped, close: () => {} },
     wake: (job) => queueMicrotask(() => scheduler.wake(job)),
   };
-  const relay = createRelay(core, { hold, rooms: { here: createRoom(), away: createRoom(given.mostBytesAway) } });
+  const relay = createRelay(core, {
+    hold,
+    rooms: { here: createMemoryRoom(), away: createMemoryRoom(given.mostBytesAway) },
+  });
   scheduler.add([relay.job]);
 
   /** Runs everything that does not wait for a gate or the clock. */

@@ -1,6 +1,6 @@
 /** The queue on the wire: relay, transport and outcomes together, with mail servers on real sockets. */
 import { expect, test } from "bun:test";
-import { createRoom } from "../../src/base/memory.ts";
+import { createMemoryRoom } from "../../src/base/memory.ts";
 import { createScheduler } from "../../src/base/scheduler.ts";
 import { createRelay } from "../../src/outbound/relay.ts";
 import { createTransport } from "../../src/outbound/transport.ts";
@@ -47,7 +47,7 @@ async function createNet(scripts: Record<string, RemoteScript>) {
     transport: createTransport({ runtime, hostname, options, tlsPolicies: OPPORTUNISTIC, log }),
     wake: (job: string) => queueMicrotask(() => scheduler.wake(job)),
   };
-  const relay = createRelay(core, { hold: false, rooms: { here: createRoom(), away: createRoom() } });
+  const relay = createRelay(core, { hold: false, rooms: { here: createMemoryRoom(), away: createMemoryRoom() } });
   scheduler.add([relay.job]);
   const settled = async (): Promise<void> => {
     await scheduler.settled();

@@ -1,7 +1,7 @@
 /** The health of destinations, and what of it is restored after a start. */
 import { expect, test } from "bun:test";
-import { moveDomain } from "../../src/outbound/claims.ts";
-import { setBounced, setDelivered } from "../../src/outbound/queue.ts";
+import { moveDomainToQueueLine } from "../../src/outbound/claims.ts";
+import { setEntriesDelivered, setEntryBounced } from "../../src/outbound/queue.ts";
 import { createDestinationHealth } from "../../src/outbound/slots.ts";
 import { createQueue } from "./queue-rig.ts";
 
@@ -36,11 +36,11 @@ test("at start destinations of delivered mail are open, and those in the slow li
   accept({ to: ["bob@both.example"] });
   store.transact((tx) => {
     for (const domain of ["fine", "both"]) {
-      setDelivered(tx, claimNext({ domain: `${domain}.example` })?.entries ?? [], runtime.now(), "250 ok");
+      setEntriesDelivered(tx, claimNext({ domain: `${domain}.example` })?.entries ?? [], runtime.now(), "250 ok");
     }
     for (const entry of claimNext({ domain: "bad.example" })?.entries ?? [])
-      setBounced(tx, entry, runtime.now(), "550 no");
-    for (const domain of ["slow", "both"]) moveDomain(tx, `${domain}.example`, "slow");
+      setEntryBounced(tx, entry, runtime.now(), "550 no");
+    for (const domain of ["slow", "both"]) moveDomainToQueueLine(tx, `${domain}.example`, "slow");
   });
   const { getQueueLine } = createDestinationHealth(store.db);
   expect(["fine", "bad", "slow", "both", "waiting"].map((name) => getQueueLine(`${name}.example`))).toEqual([

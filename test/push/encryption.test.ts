@@ -1,7 +1,7 @@
 /** Web Push messages: the example of RFC 8291, what a browser reads, and the signature of RFC 8292. */
 import { describe, expect, test } from "bun:test";
 import { createECDH, createPublicKey, verify } from "node:crypto";
-import { isTarget, makeKeys, pushRequest } from "../../src/push/encryption.ts";
+import { isPushTarget, makePushKeys, pushRequest } from "../../src/push/encryption.ts";
 import { decrypt, encrypt } from "./http-ece.ts";
 
 const NOW = Date.parse("2026-01-05T09:00:00Z");
@@ -35,7 +35,7 @@ function newBrowser() {
 }
 
 describe("a request", () => {
-  const server = makeKeys();
+  const server = makePushKeys();
   const browser = newBrowser();
   const request = (payload: string) =>
     pushRequest(
@@ -91,8 +91,8 @@ describe("a request", () => {
 
 test("values that are no keys are noticed", () => {
   const { p256dh, auth } = newBrowser();
-  expect(isTarget({ p256dh, auth })).toBe(true);
+  expect(isPushTarget({ p256dh, auth })).toBe(true);
   const offCurve = Buffer.concat([Buffer.from([4]), Buffer.alloc(64, 1)]).toString("base64url");
-  for (const bad of ["", "AAAA", offCurve, `${p256dh}AA`]) expect(isTarget({ p256dh: bad, auth })).toBe(false);
-  for (const bad of ["", "AAAA", p256dh]) expect(isTarget({ p256dh, auth: bad })).toBe(false);
+  for (const bad of ["", "AAAA", offCurve, `${p256dh}AA`]) expect(isPushTarget({ p256dh: bad, auth })).toBe(false);
+  for (const bad of ["", "AAAA", p256dh]) expect(isPushTarget({ p256dh, auth: bad })).toBe(false);
 });

@@ -162,12 +162,12 @@ describe("new mail", () => {
       core: { store },
     } = booted.opened;
     expect((await subscribe(bob)).status).toBe(404);
-    store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, mailboxId, bobId, "view"));
     expect((await subscribe(bob)).status).toBe(204);
     await deliver();
     await pass();
     await arrives(1);
-    store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailboxId, bobId));
+    store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, mailboxId, bobId));
     await rest();
     await deliver();
     await pass();
@@ -318,7 +318,7 @@ describe("a subscription", () => {
     const {
       core: { store },
     } = booted.opened;
-    store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, mailboxId, bobId, "view"));
     await subscribe(bob, { endpoint: `https://push.example:${server.port}/alice` });
     expect(await choice(alice)).toBeNull();
     expect(rows()).toHaveLength(1);

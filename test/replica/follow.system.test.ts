@@ -7,7 +7,7 @@ import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
 import { formatS3Location, openS3 } from "../../src/net/s3.ts";
 import { openStandby, type Standby } from "../../src/replica/follow-replica.ts";
-import { takeLease } from "../../src/replica/lease.ts";
+import { takeReplicaLease } from "../../src/replica/lease.ts";
 import type { Identity } from "../../src/replica/replica-identity.ts";
 import { emptyDatabase, MIGRATIONS } from "../../src/store/migrate.ts";
 import { atEndOfFile } from "../harness/end.ts";
@@ -69,7 +69,7 @@ async function server(s3: S3, { epoch = 1, hasty = false } = {}) {
     url: `https://${epoch}.example`,
     keep(_: Identity) {},
   };
-  const lease = await takeLease(parts, undefined);
+  const lease = await takeReplicaLease(parts, undefined);
   expect(lease.epoch).toBe(epoch);
   const stop = async () => {
     child.kill("SIGKILL");
@@ -144,7 +144,7 @@ describe.skipIf(noReplica !== undefined)(`following${noReplica === undefined ? "
     await one.lease.release();
     const place = formatS3Location(s3.location);
     const parts = { objects: one.objects, runtime, place, url: "https://2.example", keep(_: Identity) {} };
-    const taken = await takeLease(parts, undefined);
+    const taken = await takeReplicaLease(parts, undefined);
     ends.push(() => taken.stop());
     const again = follow(s3, data).standby;
     await shows(again, ["a"]);

@@ -1,8 +1,8 @@
 /** Invitations in a bucket in which somebody else writes, too. */
 import { expect, test } from "bun:test";
 import { openS3 } from "../../src/net/s3.ts";
-import { lastTransaction } from "../../src/replica/follow.ts";
-import { invite } from "../../src/replica/join.ts";
+import { findLastReplicaTransaction } from "../../src/replica/follow.ts";
+import { inviteStandby } from "../../src/replica/join.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { describeS3, type S3, startS3 } from "../harness/peers/s3.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -41,7 +41,7 @@ describeS3("a bucket with names that lead elsewhere", (program) => {
     const s3 = await startS3(program);
     const earlier = `team/join/${"a".repeat(32)}`;
     listing(s3, [...ELSEWHERE, earlier]);
-    await invite({ data: temporaryFolder(), location: s3.location, runtime });
+    await inviteStandby({ data: temporaryFolder(), location: s3.location, runtime });
     const { bucket } = s3.location;
     expect(s3.asked.filter((line) => line.startsWith("DELETE"))).toEqual([`DELETE /${bucket}/${earlier}`]);
     expect(s3.asked.filter((line) => line.startsWith("PUT"))).toHaveLength(1);
@@ -50,7 +50,7 @@ describeS3("a bucket with names that lead elsewhere", (program) => {
   test("is read on behind them", async () => {
     const s3 = await startS3(program);
     listing(s3, ["team/epochs/1/0000/../../../zzz-ffffffffffffffff.ltx"], true);
-    expect(await lastTransaction(openS3(s3.location, runtime), 1)).toBeUndefined();
+    expect(await findLastReplicaTransaction(openS3(s3.location, runtime), 1)).toBeUndefined();
     expect(s3.asked).toHaveLength(2);
   });
 });

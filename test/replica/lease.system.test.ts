@@ -2,16 +2,16 @@
 import { expect, test } from "bun:test";
 import { openS3 } from "../../src/net/s3.ts";
 import {
-  createObserver,
+  createLeaseObserver,
   type HeldLease,
   HOLD_MS,
   type Lease,
   LeaseTaken,
   type Loss,
-  probeConditions,
-  readLease,
+  probeConditionalWrites,
+  readReplicaLease,
   TERM_MS,
-  takeLease,
+  takeReplicaLease,
 } from "../../src/replica/lease.ts";
 import type { Identity, KnownIdentity } from "../../src/replica/replica-identity.ts";
 import { describeS3, ignoring, type S3, startS3 } from "../harness/peers/s3.ts";
@@ -52,9 +52,9 @@ function machine(
           self.identity = { ...kept, isHere: true };
         },
       };
-      const observer = createObserver(runtime);
+      const observer = createLeaseObserver(runtime);
       if (saw) observer.look(saw, runtime.elapsed());
-      const lease = await takeLease({ ...parts, ...(saw && { observer }) }, self.identity);
+      const lease = await takeReplicaLease({ ...parts, ...(saw && { observer }) }, self.identity);
       lease.onLoss((loss) => losses.push(loss));
       return lease;
     },
@@ -78,13 +78,14 @@ const copied = (identity: KnownIdentity | undefined): KnownIdentity => ({
   isHere: false,
 });
 
-const held = async (s3: S3): Promise<Lease | undefined> => readLease(openS3(s3.location, fakeRuntime({ fetch })));
+const held = async (s3: S3): Promise<Lease | undefined> =>
+  readReplicaLease(openS3(s3.location, fakeRuntime({ fetch })));
 
 describeS3("the lease", (program) => {
   test("the probe accepts a server that honours both conditions, and leaves nothing behind", async () => {
     const s3 = await startS3(program);
     const { objects, runtime } = machine(s3);
-    await probeConditions(objects, runtime);
+    await probeConditionalWrites(objects, runtime);
     expect((await s3.direct.list()).contents ?? []).toEqual([]);
   });
 
@@ -95,7 +96,7 @@ describeS3("the lease", (program) => {
     const s3 = await startS3(program);
     const { objects, runtime } = machine(s3);
     s3.interfere(ignoring(s3, header));
-    await expect(probeConditions(objects, runtime)).rejects.toThrow(`does not honour ${named}`);
+    await expect(probeConditionalWrites(objects, runtime)).rejects.toThrow(`does not honour ${named}`);
     expect((await s3.direct.list()).contents ?? []).toEqual([]);
   });
 
@@ -344,7 +345,7 @@ describeS3("the lease", (program) => {
 
 test("an observer counts from when it received the lease to when it asked again", () => {
   const runtime = fakeRuntime();
-  const observer = createObserver(runtime);
+  const observer = createLeaseObserver(runtime);
   const lease = { nonce: "a" } as Lease;
   const at = (ms: number) => runtime.advanceTo(runtime.now() - runtime.elapsed() + ms);
   at(2_000);

@@ -4,9 +4,9 @@ import { beforeAll, describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { openSeal } from "../../src/access/seal.ts";
-import { createSecondFactors, proposeSecret } from "../../src/access/second-factor.ts";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../src/access/totp.ts";
+import { openSecretSeal } from "../../src/access/seal.ts";
+import { createSecondFactors, generateTotpSecret } from "../../src/access/second-factor.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../src/access/totp.ts";
 import * as people from "../../src/admin/people.ts";
 import { toSnakeCase } from "../../src/api/mcp/tools.ts";
 import { ADMIN_API, EXT_API, MAIL_API } from "../../src/api/surfaces.ts";
@@ -75,15 +75,15 @@ beforeAll(async () => {
   );
   await setPassword(server, userId);
   const factors = createSecondFactors(
-    openSeal(
+    openSecretSeal(
       join(data, "keys", "second-factor.key"),
       server.runtime,
       createLog("silent", server.runtime.now, () => {}),
     ),
     server.runtime,
   );
-  secret = proposeSecret(server.runtime);
-  const first = computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(server.runtime.now()));
+  secret = generateTotpSecret(server.runtime);
+  const first = computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(server.runtime.now()));
   [recoveryCode = ""] = store.transact((tx) => factors.enrol(tx, userId, { secret, code: first }));
   standby = await followStopped(server, () => ({
     ...{ lagSeconds: 1.5, epoch: 1 },
@@ -205,7 +205,7 @@ describe("a session on a standby", () => {
     const ask = async (code: string) =>
       (await page({ http }).send("POST", "/sign-in", { email: BEN, password: PASSWORD, code })).status;
     const { runtime } = standby;
-    const step = () => stepAt(runtime.now());
+    const step = () => totpStepAt(runtime.now());
     const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, step());
     runtime.setBy(300_000);
     expect(await ask(code())).toBe(204);

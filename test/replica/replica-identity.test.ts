@@ -2,7 +2,11 @@
 import { expect, test } from "bun:test";
 import { cpSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { forgetIdentity, readIdentity, writeIdentity } from "../../src/replica/replica-identity.ts";
+import {
+  forgetReplicaIdentity,
+  readReplicaIdentity,
+  writeReplicaIdentity,
+} from "../../src/replica/replica-identity.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 
 const LOCATION = {
@@ -13,24 +17,24 @@ const IDENTITY = { place: "https://s3.example/b/team/", holder: "h", epoch: 3, n
 
 test("what is written is read, for the replica that it is of, by the folder that wrote it", async () => {
   const data = temporaryFolder();
-  expect(readIdentity(data, LOCATION)).toBeUndefined();
-  await writeIdentity(data, { ...IDENTITY, nonces: Array.from({ length: 32 }, () => "n".repeat(24)) });
+  expect(readReplicaIdentity(data, LOCATION)).toBeUndefined();
+  await writeReplicaIdentity(data, { ...IDENTITY, nonces: Array.from({ length: 32 }, () => "n".repeat(24)) });
   // Shorter, in the same place.
-  await writeIdentity(data, IDENTITY);
-  expect(readIdentity(data, LOCATION)).toEqual({ ...IDENTITY, isHere: true });
+  await writeReplicaIdentity(data, IDENTITY);
+  expect(readReplicaIdentity(data, LOCATION)).toEqual({ ...IDENTITY, isHere: true });
   expect(statSync(join(data, "replica.json")).mode & 0o777).toBe(0o600);
-  expect(readIdentity(data, { ...LOCATION, prefix: "other/" })).toBeUndefined();
+  expect(readReplicaIdentity(data, { ...LOCATION, prefix: "other/" })).toBeUndefined();
 
   const copy = temporaryFolder();
   cpSync(data, copy, { recursive: true });
-  expect(readIdentity(copy, LOCATION)).toEqual({ ...IDENTITY, isHere: false });
+  expect(readReplicaIdentity(copy, LOCATION)).toEqual({ ...IDENTITY, isHere: false });
 
-  forgetIdentity(data);
-  expect(readIdentity(data, LOCATION)).toBeUndefined();
+  forgetReplicaIdentity(data);
+  expect(readReplicaIdentity(data, LOCATION)).toBeUndefined();
 });
 
 test("what a power cut left of it counts as none", () => {
   const data = temporaryFolder();
   writeFileSync(join(data, "replica.json"), '{"place":"https');
-  expect(readIdentity(data, LOCATION)).toBeUndefined();
+  expect(readReplicaIdentity(data, LOCATION)).toBeUndefined();
 });

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test";
 import { MOST_OCCURRENCES } from "../../src/search/fold.ts";
 import { createRanking } from "../../src/search/fts5/hits.ts";
-import { createMatcher } from "../../src/search/matching.ts";
+import { createQueryMatcher } from "../../src/search/matching.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import { seedIndex } from "../harness/data/search-seed.ts";
 import { cpuTime, expectLinear } from "../harness/growth.ts";
@@ -24,7 +24,7 @@ test("ranking takes time in proportion to the words of a query, however often a 
 test("matching takes time in proportion to the length of the message", async () => {
   // Each phrase is compared at every second place.
   const q = Array.from({ length: 30 }, (_, n) => `"${`a b `.repeat(6)}c${n}" "${`b a `.repeat(4)}"`).join(" ");
-  const matches = createMatcher([parseQuery(`${q} -a`, 0).message]);
+  const matches = createQueryMatcher([parseQuery(`${q} -a`, 0).message]);
   await expectLinear({
     make: (size) => ({ subject: "", body: "a b ".repeat(size).trim(), sender: "", recipients: "", files: "" }),
     work: (document) => cpuTime(() => matches({ document, date: 0, size: 0, hasAttachments: false })),

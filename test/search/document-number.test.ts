@@ -4,16 +4,16 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {
   documentThreadSet,
-  firstWhole,
+  findFirstWholeThread,
+  formatMessageSeqSql,
+  formatThreadSeqSql,
   listDocumentRanges,
-  messageSql,
   threadOfDocument,
-  threadSql,
   toDocumentNumber,
   toMessageSeq,
   toThreadSeq,
 } from "../../src/search/document-number.ts";
-import { seqsIn } from "../../src/search/sets.ts";
+import { listSeqsInSet } from "../../src/search/sets.ts";
 import { MIGRATIONS } from "../../src/store/migrate.ts";
 import { MESSAGES_PER_THREAD } from "../../src/store/schema.ts";
 
@@ -43,8 +43,8 @@ test("each message has a unique, reversible number, here and in SQL", () => {
       expect(documents.every(Number.isSafeInteger)).toBe(true);
       expect(documents.map(toMessageSeq)).toEqual(messages);
       expect(documents.map(threadOfDocument)).toEqual(messages.map(toThreadSeq));
-      expect(inSql(messageSql, documents)).toEqual(messages);
-      expect(inSql(threadSql, documents)).toEqual(messages.map(toThreadSeq));
+      expect(inSql(formatMessageSeqSql, documents)).toEqual(messages);
+      expect(inSql(formatThreadSeqSql, documents)).toEqual(messages.map(toThreadSeq));
     }),
   );
 });
@@ -72,7 +72,7 @@ test("threadsOf gives the conversations of documents, each once", () => {
     fc.property(fc.uniqueArray(fc.tuple(fc.integer({ min: 1, max: 9_000 }), ordinal)), (places) => {
       const messages = places.map(([one, other]) => seqOf(one, other));
       const expected = [...new Set(messages.map(toThreadSeq))].sort((a, b) => a - b);
-      expect(seqsIn(documentThreadSet(messages.map(toDocumentNumber)))).toEqual(expected);
+      expect(listSeqsInSet(documentThreadSet(messages.map(toDocumentNumber)))).toEqual(expected);
     }),
   );
 });
@@ -95,7 +95,7 @@ test("rangesOf covers the messages of conversations, later ones first, and first
           const documents = all.map(toDocumentNumber).filter((number) => number >= range.from && number <= range.to);
           for (const [i, document] of documents.sort((a, b) => b - a).entries()) {
             const rest = documents.slice(i + 1).map(threadOfDocument);
-            expect(Math.max(...rest)).toBeLessThan(firstWhole(range, document));
+            expect(Math.max(...rest)).toBeLessThan(findFirstWholeThread(range, document));
           }
           read.push(...documents.map(toMessageSeq));
         }

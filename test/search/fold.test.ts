@@ -1,12 +1,12 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import {
-  fold,
   foldAddress,
   foldAddresses,
   foldDocument,
   foldDocumentInTurns,
-  foldInTurns,
+  foldText,
+  foldTextInTurns,
   foldWithOffsets,
   LONGEST_BODY,
   MOST_OCCURRENCES,
@@ -57,15 +57,15 @@ describe("fold", () => {
     ["nul\0byte", "nul byte"],
     ["x".repeat(70), "x".repeat(64)],
   ];
-  for (const [text, folded] of cases) test(JSON.stringify(text), () => expect(fold(text)).toBe(folded));
+  for (const [text, folded] of cases) test(JSON.stringify(text), () => expect(foldText(text)).toBe(folded));
 
   test("makes any text into tokens separated by single spaces, idempotently", () => {
     fc.assert(
       fc.property(anyText, (text) => {
-        const folded = fold(text);
+        const folded = foldText(text);
         expect(folded).toMatch(/^(?:[\p{L}\p{N}\p{M}\p{Extended_Pictographic}\p{Regional_Indicator}]+(?: (?!$)|$))*$/u);
         expect(folded.isWellFormed()).toBe(true);
-        expect(folded).toBe(fold(folded));
+        expect(folded).toBe(foldText(folded));
         expect(Math.max(...folded.split(" ").map((token) => token.length))).toBeLessThanOrEqual(64);
       }),
       { numRuns: runs(500) },
@@ -75,7 +75,7 @@ describe("fold", () => {
   test("ignores case", () => {
     fc.assert(
       fc.property(fc.string({ unit: fc.constantFrom(..."aeoxyzäöüéñçßабвγδς 1-") }), (text) => {
-        expect(fold(text.toUpperCase())).toBe(fold(text));
+        expect(foldText(text.toUpperCase())).toBe(foldText(text));
       }),
     );
   });
@@ -154,7 +154,7 @@ describe("foldInTurns", () => {
       .map((pairs) => pairs.join(""));
     await fc.assert(
       fc.asyncProperty(fc.oneof(anyText, spaced), fc.integer({ min: 1, max: 40 }), async (text, piece) => {
-        expect(await foldInTurns(text, async () => {}, piece)).toBe(fold(text));
+        expect(await foldTextInTurns(text, async () => {}, piece)).toBe(foldText(text));
       }),
       { numRuns: runs(30_000) },
     );
@@ -209,7 +209,7 @@ describe("foldWithOffsets", () => {
     const blob = "Aé".repeat(60);
     expect(foldWithOffsets(`x ${blob} y`)).toEqual([
       { token: "x", start: 0, end: 1 },
-      { token: fold(blob), start: 2, end: 122 },
+      { token: foldText(blob), start: 2, end: 122 },
       { token: "y", start: 123, end: 124 },
     ]);
   });
@@ -218,7 +218,7 @@ describe("foldWithOffsets", () => {
     fc.assert(
       fc.property(oddText(25), (text) => {
         const tokens = foldWithOffsets(text);
-        expect(tokens.map(({ token }) => token).join(" ")).toBe(fold(text));
+        expect(tokens.map(({ token }) => token).join(" ")).toBe(foldText(text));
         const isCut = (at: number) => /^[\ud800-\udbff][\udc00-\udfff]$/.test(text.slice(at - 1, at + 1));
         const odd = tokens.filter(
           ({ start, end }, i) => start < (tokens[i - 1]?.start ?? 0) || end <= start || isCut(start) || isCut(end),
@@ -233,7 +233,7 @@ describe("foldWithOffsets", () => {
 describe("parts of texts", () => {
   /** True if some of the tokens stand in a text one after the other, the last as a beginning. */
   function stands(tokens: readonly string[], text: string): boolean {
-    const all = fold(text).split(" ");
+    const all = foldText(text).split(" ");
     return all.some((_, at) =>
       tokens.every((token, i) =>
         i === tokens.length - 1 ? all[at + i]?.startsWith(token) === true : all[at + i] === token,

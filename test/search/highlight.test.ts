@@ -1,7 +1,7 @@
 /** Highlights: tables by field and language, and properties of every highlight. */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { fold, foldDocument } from "../../src/search/fold.ts";
+import { foldDocument, foldText } from "../../src/search/fold.ts";
 import { createHighlighter, LONGEST_SNIPPET, type SearchedMessage } from "../../src/search/highlight.ts";
 import { listConditionTokens, parseQuery } from "../../src/search/query.ts";
 import { oddText } from "./odd-text.ts";
@@ -253,7 +253,7 @@ describe("for any message and any words of it", () => {
         const highlights = highlightsOf(q, parts);
         if (isFound(q, parts)) expect(highlights.length > 0).toBe(positive);
         const [condition] = parseQuery(q, 0).message;
-        const sought = condition?.kind === "text" ? fold(condition.text) : "";
+        const sought = condition?.kind === "text" ? foldText(condition.text) : "";
         for (const { snippet, ranges } of highlights) {
           expect(snippet.length).toBeLessThanOrEqual(LONGEST_SNIPPET);
           expect(snippet).not.toMatch(/[\n\r\t]/);
@@ -267,7 +267,7 @@ describe("for any message and any words of it", () => {
             last = end;
             const found = snippet.slice(start, end);
             expect(found.isWellFormed()).toBe(true);
-            expect(` ${fold(found)} `).toContain(` ${sought} `);
+            expect(` ${foldText(found)} `).toContain(` ${sought} `);
           }
         }
       }),

@@ -5,7 +5,7 @@ import { toThreadSeq } from "../../src/search/document-number.ts";
 import type { SearchScope } from "../../src/search/engine.ts";
 import { foldDocument, type IndexDocument } from "../../src/search/fold.ts";
 import { createFts5Engine } from "../../src/search/fts5/fts5.ts";
-import { createMatcher } from "../../src/search/matching.ts";
+import { createQueryMatcher } from "../../src/search/matching.ts";
 import { parseQuery, type Query } from "../../src/search/query.ts";
 import { createSeqSet } from "../../src/search/sets.ts";
 import { messages } from "../../src/store/schema.ts";
@@ -26,7 +26,7 @@ function createScan(store: Store) {
       engine.add(...entry);
     },
     match({ message }: Query, { mailboxIds }: SearchScope) {
-      const matches = createMatcher([message]);
+      const matches = createQueryMatcher([message]);
       const found = store.db
         .select()
         .from(messages)
@@ -123,7 +123,7 @@ test("any mail and any queries", async () => {
       fc.array(query, { maxLength: 20 }),
       async (all, queries) => {
         const { search } = seedIndex(all.map((message, i) => ({ thread: `${i}`, ...message })));
-        const matches = createMatcher(queries.map((q) => parseQuery(q, NOW).message));
+        const matches = createQueryMatcher(queries.map((q) => parseQuery(q, NOW).message));
         const evaluated = all.map(
           ({ subject = "", text = "", from, to = [], cc = [], files = [], date = 0, size = 0 }) => {
             const document = foldDocument({ subject, text, from: from ? [from] : [], to, cc, filenames: files });

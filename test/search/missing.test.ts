@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { foldDocument } from "../../src/search/fold.ts";
-import { LONGEST_PHRASE, missingFrom } from "../../src/search/missing.ts";
+import { findMissingPhrases, LONGEST_PHRASE } from "../../src/search/missing.ts";
 
 const words = (text: string): string[] => (text === "" ? [] : text.split(" "));
 const has = (text: string, phrase: string): boolean => ` ${text} `.includes(` ${phrase} `);
@@ -15,7 +15,7 @@ test("the runs have every phrase that the text lacks, and nothing that the HTML 
       const seen = [...words(own).slice(Math.min(from, to), Math.max(from, to)), ...words(other), ...words(own)].join(
         " ",
       );
-      const runs = missingFrom(own, seen);
+      const runs = findMissingPhrases(own, seen);
       expect(runs.filter((run) => !has(seen, run))).toEqual([]);
       const tokens = words(seen);
       for (let length = 1; length <= LONGEST_PHRASE; length++) {
@@ -32,13 +32,13 @@ test("the runs have every phrase that the text lacks, and nothing that the HTML 
 test("what both have costs nothing, and a difference no more than the phrases around it", () => {
   const tokens = Array.from({ length: 2_000 }, (_, i) => `w${i}`);
   const text = tokens.join(" ");
-  expect(missingFrom(text, text)).toEqual([]);
-  expect(missingFrom(text, "")).toEqual([]);
-  expect(missingFrom(text, tokens.slice(500, 900).join(" "))).toEqual([]);
-  expect(missingFrom("", "a b")).toEqual(["a b"]);
-  expect(missingFrom("a", "b a")).toEqual(["b a"]);
+  expect(findMissingPhrases(text, text)).toEqual([]);
+  expect(findMissingPhrases(text, "")).toEqual([]);
+  expect(findMissingPhrases(text, tokens.slice(500, 900).join(" "))).toEqual([]);
+  expect(findMissingPhrases("", "a b")).toEqual(["a b"]);
+  expect(findMissingPhrases("a", "b a")).toEqual(["b a"]);
   const seen = [...tokens.slice(0, 1_000), "button", ...tokens.slice(1_000)].join(" ");
-  expect(missingFrom(text, seen)).toEqual([
+  expect(findMissingPhrases(text, seen)).toEqual([
     [...tokens.slice(1_001 - LONGEST_PHRASE, 1_000), "button", ...tokens.slice(1_000, 999 + LONGEST_PHRASE)].join(" "),
   ]);
 });
@@ -47,8 +47,8 @@ test("takes linear time, whatever the texts", () => {
   const time = (count: number): number => {
     const text = "a ".repeat(count).trim();
     const started = performance.now();
-    missingFrom(text, `${"a b ".repeat(count / 2)}a`);
-    missingFrom(`${text} b`, `b ${text}`);
+    findMissingPhrases(text, `${"a b ".repeat(count / 2)}a`);
+    findMissingPhrases(`${text} b`, `b ${text}`);
     return performance.now() - started;
   };
   time(10_000);

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { AppError } from "../../src/base/errors.ts";
-import { fold } from "../../src/search/fold.ts";
+import { foldText } from "../../src/search/fold.ts";
 import {
+  boundedEditDistance,
   listQueryWords,
+  listWordsOneTypoAway,
   type MessageCondition,
-  oneSlipFrom,
   parseQuery,
-  replaced,
-  slipsBetween,
+  replaceInQuery,
   type TextCondition,
   type TextField,
   type ThreadCondition,
@@ -261,20 +261,20 @@ describe("slipsBetween and oneSlipFrom", () => {
     ["größe", "grösse", 2],
     ["👩x", "x👩", 1],
   ])("%s and %s: %d", (one, other, slips) => {
-    expect(slipsBetween(one, other, 5)).toBe(slips);
-    expect(slipsBetween(other, one, 5)).toBe(slips);
-    if (slips > 1) expect(slipsBetween(one, other, slips - 1)).toBe(slips);
+    expect(boundedEditDistance(one, other, 5)).toBe(slips);
+    expect(boundedEditDistance(other, one, 5)).toBe(slips);
+    if (slips > 1) expect(boundedEditDistance(one, other, slips - 1)).toBe(slips);
   });
 
   test("give all words one slip away, and no others", () => {
     const word = fc.string({ unit: fc.constantFrom(..."abz"), minLength: 1, maxLength: 5 });
     fc.assert(
       fc.property(word, word, (one, other) => {
-        expect(oneSlipFrom(one).includes(other)).toBe(slipsBetween(one, other, 1) === 1);
+        expect(listWordsOneTypoAway(one).includes(other)).toBe(boundedEditDistance(one, other, 1) === 1);
       }),
     );
-    expect(oneSlipFrom("größe")).toEqual([]);
-    expect(oneSlipFrom("a1")).toEqual([]);
+    expect(listWordsOneTypoAway("größe")).toEqual([]);
+    expect(listWordsOneTypoAway("a1")).toEqual([]);
   });
 });
 
@@ -316,9 +316,9 @@ test("wordsOf gives the positions of words in any query", () => {
   fc.assert(
     fc.property(fc.string({ unit: anyCharacter, maxLength: 60 }), (q) => {
       const words = listQueryWords(q);
-      for (const { word, start, end } of words) expect(fold(q.slice(start, end))).toContain(word);
+      for (const { word, start, end } of words) expect(foldText(q.slice(start, end))).toContain(word);
       expect(
-        replaced(
+        replaceInQuery(
           q,
           words.map(({ start, end }) => ({ start, end, text: q.slice(start, end) })),
         ),

@@ -9,7 +9,7 @@ import { createMetrics } from "../../src/base/metrics.ts";
 import { parseQuery } from "../../src/search/query.ts";
 import type { SearchState } from "../../src/search/search.ts";
 import { registerSearchGauges } from "../../src/search/search.ts";
-import { seqsIn } from "../../src/search/sets.ts";
+import { listSeqsInSet } from "../../src/search/sets.ts";
 import { MAIL_SCOPES } from "../../src/store/schema.ts";
 import { readExposition, sampleOf } from "../harness/clients/exposition.ts";
 import { type SeedMessage, WHOLE_A } from "../harness/data/search-seed.ts";
@@ -30,7 +30,7 @@ async function openFed(): Promise<{ server: FakeMeilisearch; rig: Rig; match(): 
   const server = startFakeMeilisearch();
   const rig = openRig(server, MAIL);
   await rig.joined.idle();
-  return { server, rig, match: async () => seqsIn(await rig.joined.match(parseQuery("alpha", 0), WHOLE_A)) };
+  return { server, rig, match: async () => listSeqsInSet(await rig.joined.match(parseQuery("alpha", 0), WHOLE_A)) };
 }
 
 describe("FTS5 serves searches in place of Meilisearch", () => {

@@ -3,13 +3,13 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {
   countCommon,
-  countIn,
+  countSeqsInSet,
   createSeqSet,
-  has,
+  growSeqSet,
   intersectSets,
-  seqsIn,
-  without,
-  withRoomFor,
+  isInSeqSet,
+  listSeqsInSet,
+  subtractSeqSets,
 } from "../../src/search/sets.ts";
 
 /** Word boundaries and large numbers are as likely as others. */
@@ -21,13 +21,13 @@ test("a set gives its members once, ascending", () => {
   fc.assert(
     fc.property(list, seq, (seqs, other) => {
       const set = createSeqSet(seqs);
-      expect(seqsIn(set)).toEqual(ascending(seqs));
-      expect(countIn(set)).toBe(new Set(seqs).size);
-      expect(has(set, other)).toBe(seqs.includes(other));
-      expect(seqsIn(createSeqSet(seqs, (one) => one * 3))).toEqual(ascending(seqs.map((one) => one * 3)));
-      const longer = withRoomFor(set, other);
+      expect(listSeqsInSet(set)).toEqual(ascending(seqs));
+      expect(countSeqsInSet(set)).toBe(new Set(seqs).size);
+      expect(isInSeqSet(set, other)).toBe(seqs.includes(other));
+      expect(listSeqsInSet(createSeqSet(seqs, (one) => one * 3))).toEqual(ascending(seqs.map((one) => one * 3)));
+      const longer = growSeqSet(set, other);
       expect(longer.length * 32).toBeGreaterThan(other);
-      expect(seqsIn(longer)).toEqual(seqsIn(set));
+      expect(listSeqsInSet(longer)).toEqual(listSeqsInSet(set));
     }),
   );
 });
@@ -38,11 +38,12 @@ test("intersections and differences agree with those of Set", () => {
       const set = createSeqSet(seqs);
       const others = lists.map((other) => createSeqSet(other));
       const inAll = ascending(seqs).filter((one) => lists.every((other) => other.includes(one)));
-      expect(seqsIn(intersectSets([set, ...others]) ?? createSeqSet([]))).toEqual(inAll);
+      expect(listSeqsInSet(intersectSets([set, ...others]) ?? createSeqSet([]))).toEqual(inAll);
       const alone = ascending(seqs).filter((one) => !lists.some((other) => other.includes(one)));
-      expect(seqsIn(without(set, others))).toEqual(alone);
+      expect(listSeqsInSet(subtractSeqSets(set, others))).toEqual(alone);
       const [first] = others;
-      if (first) expect(countCommon(set, first)).toBe(seqsIn(intersectSets([set, first]) ?? createSeqSet([])).length);
+      if (first)
+        expect(countCommon(set, first)).toBe(listSeqsInSet(intersectSets([set, first]) ?? createSeqSet([])).length);
     }),
   );
   expect(intersectSets([])).toBeUndefined();

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
-import { readStored } from "../../src/search/stored.ts";
+import { readStoredMessages } from "../../src/search/stored.ts";
 import { createAlice } from "../harness/servers/mailbox-world.ts";
 
 const mail = (text: string, html: string) =>
@@ -27,7 +27,7 @@ test("stored mail is folded as it was when it came, whatever its text and HTML s
     const source = mail(text, html);
     const { index } = await prepareMessage(new TextEncoder().encode(source), alice.store.blobs);
     const { seq } = await alice.receive(source.replace("Subject:", `Message-ID: <${html.length}@x>\r\nSubject:`));
-    const [stored] = readStored(alice.store.db, [seq]);
+    const [stored] = readStoredMessages(alice.store.db, [seq]);
     expect(stored?.fold()).toEqual(index);
     expect(await stored?.foldInTurns(async () => {})).toEqual(index);
     expect(index.body).not.toContain("secret");

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { createServer, type Socket } from "node:net";
 import { TLSSocket } from "node:tls";
 import { createLog } from "../../src/base/log.ts";
-import { openSession } from "../../src/smtp/client.ts";
+import { openSmtpSession } from "../../src/smtp/client.ts";
 import { makePair, type RemoteScript, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
 
@@ -16,7 +16,7 @@ function openTo({ host, port }: { host: string; port: number }) {
   const log = createLog("silent", runtime.now, () => {});
   const tls = { mode: "opportunistic", verify: false, plainIfBroken: false } as const;
   const target = { host: "mx.example.net", address: host, port, tls };
-  return openSession(target, { runtime, hostname: "us.test", log, signal: new AbortController().signal });
+  return openSmtpSession(target, { runtime, hostname: "us.test", log, signal: new AbortController().signal });
 }
 
 const to = (recipients: string[], content: Uint8Array = LETTER) => ({

@@ -1,7 +1,7 @@
 /** A session with a scripted remote: the bytes on the wire, and the results for each recipient. */
 import { describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
-import { openSession, type SmtpSession } from "../../src/smtp/client.ts";
+import { openSmtpSession, type SmtpSession } from "../../src/smtp/client.ts";
 import type { Target, TlsPolicy } from "../../src/smtp/client-connection.ts";
 import { DeliveryFailure, type DeliveryResult } from "../../src/smtp/delivery-result.ts";
 import {
@@ -33,7 +33,7 @@ function prepare(remote: RemoteMx, target: Partial<Target> = {}) {
   const log = createLog("debug", runtime.now, (line) => lines.push(JSON.parse(line)));
   const world = { runtime, hostname: "us.test", log, signal: stopped.signal };
   const { host: address, port } = remote;
-  const open = () => openSession({ host: "mx.example.net", address, port, tls: OPPORTUNISTIC, ...target }, world);
+  const open = () => openSmtpSession({ host: "mx.example.net", address, port, tls: OPPORTUNISTIC, ...target }, world);
   return { open, runtime, lines, stop: () => stopped.abort() };
 }
 

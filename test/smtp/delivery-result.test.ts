@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { asDeferred, isHard, type Reply, toDeliveryResult } from "../../src/smtp/delivery-result.ts";
+import { asDeferred, isHardFailure, type Reply, toDeliveryResult } from "../../src/smtp/delivery-result.ts";
 import { anyCharacter } from "../harness/mail/any-character.ts";
 
 type Row = [text: string, kind: string, hard: boolean, status: string | undefined, reply?: string];
@@ -172,7 +172,7 @@ describe("a report", () => {
     [{ command: "rcpt", code: 450 }, false],
     [{}, false],
   ] as const)("%j is hard: %p", (failure, hard) => {
-    expect(isHard(failure)).toBe(hard);
+    expect(isHardFailure(failure)).toBe(hard);
   });
 });
 

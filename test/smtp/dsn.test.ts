@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { decodeXtext, isWanted, readMessageDsn, readRecipientDsn } from "../../src/smtp/dsn.ts";
+import { decodeXtext, isDsnWanted, readMessageDsn, readRecipientDsn } from "../../src/smtp/dsn.ts";
 import { Refusal } from "../../src/smtp/refusal.ts";
 
 const told = (read: () => unknown): unknown => {
@@ -54,7 +54,7 @@ test.each<[given: Record<string, string | true>, read: unknown]>([
 
 test("without NOTIFY only failures are told", () => {
   const wanted = (notify: string | null) =>
-    (["SUCCESS", "FAILURE"] as const).filter((kind) => isWanted({ notify }, kind));
+    (["SUCCESS", "FAILURE"] as const).filter((kind) => isDsnWanted({ notify }, kind));
   expect([null, "NEVER", "DELAY", "SUCCESS", "FAILURE", "SUCCESS,FAILURE"].map(wanted)).toEqual([
     ["FAILURE"],
     [],

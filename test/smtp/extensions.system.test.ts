@@ -5,7 +5,7 @@
 import { describe, expect, test } from "bun:test";
 import { createLog } from "../../src/base/log.ts";
 import { systemRuntime } from "../../src/base/runtime.ts";
-import { openSession } from "../../src/smtp/client.ts";
+import { openSmtpSession } from "../../src/smtp/client.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { startExim, whyNoExim } from "../harness/peers/exim.ts";
 import { startOpenSmtpd, whyNoOpenSmtpd } from "../harness/peers/opensmtpd.ts";
@@ -174,7 +174,7 @@ match from any for any action submit
 async function relayTo(port: number): Promise<void> {
   const log = createLog("silent", Date.now, () => {});
   const tls = { mode: "opportunistic", verify: false, plainIfBroken: true } as const;
-  const session = await openSession(
+  const session = await openSmtpSession(
     { host: "mx.next.test", address: "127.0.0.1", port, tls },
     { runtime: systemRuntime(), hostname: "us.test", log, signal: new AbortController().signal },
   );

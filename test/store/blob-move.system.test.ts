@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { type Moved, moveToFiles, moveToS3 } from "../../src/store/blob-move.ts";
+import { type Moved, moveBlobsToFiles, moveBlobsToS3 } from "../../src/store/blob-move.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { bytesOf, keyOf, openRemote, type RemoteRig } from "../harness/peers/remote-blobs.ts";
 import { describeS3, type S3Program, startS3 } from "../harness/peers/s3.ts";
@@ -35,7 +35,7 @@ describeS3("blobs are moved", (program) => {
   test("to S3: those that rows name, and a damaged file is left where it is", async () => {
     const { move, files, names, inFiles, inS3, blobs } = await withFiles("one", "two", "damaged", "unnamed");
     writeFileSync(files.localBlobPath(names[2] ?? ""), "other bytes");
-    expect(await moveToS3(move)).toEqual({ to: "s3", moved: 2, bytes: 6, lost: [names[2] ?? ""] });
+    expect(await moveBlobsToS3(move)).toEqual({ to: "s3", moved: 2, bytes: 6, lost: [names[2] ?? ""] });
     expect(inFiles()).toEqual(names.slice(2).sort());
     expect(await inS3()).toEqual(["owner", ...names.slice(0, 2)].sort());
     expect(move.told.at(-1)).toBe(2);
@@ -44,23 +44,23 @@ describeS3("blobs are moved", (program) => {
 
   test("to files: one that S3 has lost, or has damaged, is told, and the place stays known", async () => {
     const { move, names, inFiles, s3, blobs } = await withFiles("one", "two", "three", "unnamed");
-    await moveToS3(move);
+    await moveBlobsToS3(move);
     await s3.direct.delete(keyOf(names[1] ?? ""));
-    expect(await moveToFiles(move)).toMatchObject({ moved: 2, lost: [names[1] ?? ""] });
+    expect(await moveBlobsToFiles(move)).toMatchObject({ moved: 2, lost: [names[1] ?? ""] });
     expect(blobs.mark()).toMatchObject({ target: "files", place: blobs.s3.place });
     expect(inFiles()).toEqual([names[0] ?? "", names[2] ?? "", names[3] ?? ""].sort());
 
     // It is found again, elsewhere.
     await s3.direct.write(keyOf(names[1] ?? ""), "two");
-    expect(await moveToFiles(move)).toMatchObject({ moved: 1, lost: [] });
+    expect(await moveBlobsToFiles(move)).toMatchObject({ moved: 1, lost: [] });
     expect(blobs.mark()).toMatchObject({ target: "files", place: null });
-    expect(await moveToFiles(move)).toMatchObject({ moved: 0, lost: [] });
+    expect(await moveBlobsToFiles(move)).toMatchObject({ moved: 0, lost: [] });
   });
 
   test("to files: objects with other bytes come from the cache, or are named; the rest comes, and so at the next time", async () => {
     const { move, names, inFiles, s3, blobs } = await withFiles("one", "two", "three", "four", "unnamed");
     const [one = "", two = "", three = "", four = ""] = names;
-    await moveToS3(move);
+    await moveBlobsToS3(move);
     // Read before, so that there is a copy.
     await blobs.read(two);
     for (const [name, text] of [
@@ -71,7 +71,7 @@ describeS3("blobs are moved", (program) => {
       await s3.direct.write(keyOf(name), text);
     }
     for (const moved of [2, 0]) {
-      expect(await moveToFiles(move)).toMatchObject({ moved, lost: [one, three].sort() });
+      expect(await moveBlobsToFiles(move)).toMatchObject({ moved, lost: [one, three].sort() });
       expect(inFiles()).toEqual([two, four, names[4] ?? ""].sort());
       expect(blobs.mark()).toMatchObject({ target: "files", place: blobs.s3.place });
     }
@@ -79,7 +79,7 @@ describeS3("blobs are moved", (program) => {
     writeFileSync(blobs.files.localBlobPath(four), "fou");
     await s3.direct.write(keyOf(one), "one");
     await s3.direct.write(keyOf(three), "three");
-    expect(await moveToFiles(move)).toMatchObject({ moved: 3, lost: [] });
+    expect(await moveBlobsToFiles(move)).toMatchObject({ moved: 3, lost: [] });
     expect(Buffer.from(await blobs.files.read(four)).toString()).toBe("four");
     expect(blobs.mark()).toMatchObject({ place: null });
   });
@@ -90,7 +90,7 @@ describeS3("blobs are moved", (program) => {
     await s3.direct.write(keyOf(one), "one");
     await s3.direct.write(keyOf(two), "tw");
     writeFileSync(files.localBlobPath(one), "damaged");
-    expect(await moveToS3(move)).toMatchObject({ moved: 4, lost: [] });
+    expect(await moveBlobsToS3(move)).toMatchObject({ moved: 4, lost: [] });
     expect(await s3.direct.file(keyOf(two)).text()).toBe("two");
     expect(inFiles()).toEqual([unnamed]);
 
@@ -98,7 +98,7 @@ describeS3("blobs are moved", (program) => {
     await blobs.read(two);
     await s3.direct.write(keyOf(one), "");
     for (const name of [two, three]) await s3.direct.delete(keyOf(name));
-    expect(await moveToS3(move)).toEqual({ to: "s3", moved: 2, bytes: 6, lost: [three] });
+    expect(await moveBlobsToS3(move)).toEqual({ to: "s3", moved: 2, bytes: 6, lost: [three] });
     expect(await inS3()).toEqual(["owner", one, two, four].sort());
     expect(await s3.direct.file(keyOf(one)).text()).toBe("one");
   });
@@ -108,8 +108,8 @@ describeS3("blobs are moved", (program) => {
     const [one = "", two = "", unnamed = ""] = names;
     rmSync(files.localBlobPath(one));
     mkdirSync(files.localBlobPath(one));
-    expect(await moveToS3(move)).toMatchObject({ moved: 1, lost: [one] });
-    expect(await moveToFiles(move)).toMatchObject({ moved: 1, lost: [one] });
+    expect(await moveBlobsToS3(move)).toMatchObject({ moved: 1, lost: [one] });
+    expect(await moveBlobsToFiles(move)).toMatchObject({ moved: 1, lost: [one] });
     expect(inFiles()).toEqual([one, two, unnamed].sort());
   });
 
@@ -122,20 +122,20 @@ describeS3("blobs are moved", (program) => {
       let moved = 0;
       return { ...move, onProgress: () => void moved++, isInterrupted: () => moved >= most };
     };
-    await expect(moveToS3(stopping(4))).rejects.toThrow(/interrupted after \d files; the same command goes on/);
+    await expect(moveBlobsToS3(stopping(4))).rejects.toThrow(/interrupted after \d files; the same command goes on/);
     const all = new Set([...inFiles(), ...(await inS3())]);
     expect(names.filter((name) => !all.has(name))).toEqual([]);
-    expect(await moveToS3(move)).toMatchObject({ lost: [] });
+    expect(await moveBlobsToS3(move)).toMatchObject({ lost: [] });
     expect(inFiles()).toEqual([names.at(-1) ?? ""]);
-    await expect(moveToFiles(stopping(4))).rejects.toThrow(/interrupted/);
+    await expect(moveBlobsToFiles(stopping(4))).rejects.toThrow(/interrupted/);
     expect(blobs.mark()).toMatchObject({ target: "files", place: blobs.s3.place });
-    expect(await moveToFiles(move)).toMatchObject({ lost: [] });
+    expect(await moveBlobsToFiles(move)).toMatchObject({ lost: [] });
     expect(inFiles()).toEqual([...names].sort());
   });
 
   test("a file that is stored during the way back, before a row names it, comes too", async () => {
     const { move, s3, blobs, inFiles } = await withFiles("one", "unnamed");
-    await moveToS3(move);
+    await moveBlobsToS3(move);
     const storing = Promise.withResolvers<void>();
     const goOn = Promise.withResolvers<void>();
     s3.interfere((request, forward) => {
@@ -145,7 +145,7 @@ describeS3("blobs are moved", (program) => {
     });
     const writing = blobs.write(bytesOf("arriving"));
     await storing.promise;
-    const moving = moveToFiles(move);
+    const moving = moveBlobsToFiles(move);
     const early = await Promise.race([moving.then(() => "moved"), Bun.sleep(50).then(() => "waits")]);
     expect(early).toBe("waits");
     goOn.resolve();

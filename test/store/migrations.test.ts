@@ -5,14 +5,14 @@
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { sql } from "drizzle-orm";
-import { type BrowserSession, findSession, requireConfirmed } from "../../src/access/sessions.ts";
-import { listDeliveries, resend } from "../../src/events/delivery-log.ts";
-import { claim, load, putDeliveries } from "../../src/events/delivery-queue.ts";
+import { type BrowserSession, findSession, requireConfirmedSession } from "../../src/access/sessions.ts";
+import { listEndpointDeliveries, resendEndpointDelivery } from "../../src/events/delivery-log.ts";
+import { addWebhookDeliveries, claimWebhookDeliveries, loadClaimedDelivery } from "../../src/events/delivery-queue.ts";
 import { requireEndpoint } from "../../src/events/endpoints.ts";
-import { stampChanges } from "../../src/mailbox/changing/change-feed.ts";
+import { stampThreadChanges } from "../../src/mailbox/changing/change-feed.ts";
 import { listSuppressions } from "../../src/outbound/suppression.ts";
 import { claimFolder } from "../../src/store/claim.ts";
-import { MIGRATIONS, migrate } from "../../src/store/migrate.ts";
+import { MIGRATIONS, migrateDatabase } from "../../src/store/migrate.ts";
 import * as schema from "../../src/store/schema.ts";
 import { openStore, type Store } from "../../src/store/store.ts";
 import { folderOf, peek, rowsOf, schemaOf, tablesOf } from "../harness/data/table-rows.ts";
@@ -27,7 +27,7 @@ const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime
 const upgrade = (folder: string, migrations: readonly string[]): void =>
   peek(folder, (sqlite) => {
     sqlite.exec("PRAGMA foreign_keys = ON");
-    migrate(sqlite, { claim: () => claimFolder(folder), migrations });
+    migrateDatabase(sqlite, { claim: () => claimFolder(folder), migrations });
   });
 
 /** One of ten, and the latest. */
@@ -57,7 +57,7 @@ test("changes from before they had kinds and times get them, and numbers go on f
   });
   const runtime = fakeRuntime();
   const store = openStore({ folder, runtime });
-  stampChanges(coreOver(store, runtime));
+  stampThreadChanges(coreOver(store, runtime));
   const rows = () => store.db.select().from(schema.threadChanges).orderBy(schema.threadChanges.seq).all();
   expect(rows().map(({ seq, kind, at }) => [seq, kind, at])).toEqual([
     [800, "gone", null],
@@ -178,7 +178,7 @@ test("a session from before an upgrade continues, without a proof of identity", 
   const { db } = open(folder);
   const session = findSession(db, "token", 10);
   expect(session).toMatchObject({ id: "ses_1", persistent: true, confirmedAt: null });
-  expect(() => requireConfirmed(db, session as BrowserSession, 10)).toThrow("that it is still you");
+  expect(() => requireConfirmedSession(db, session as BrowserSession, 10)).toThrow("that it is still you");
 });
 
 test("a mailbox from before an upgrade never expires", () => {
@@ -244,7 +244,7 @@ test("deliveries from before 0016 and 0017 keep their ids, and what waits its pl
   const store = open(folder);
   const endpoint = requireEndpoint(store.db, "whk_1");
   expect(
-    listDeliveries(store.db, endpoint, {}).map(({ seq, id, eventId, event, state }) => [
+    listEndpointDeliveries(store.db, endpoint, {}).map(({ seq, id, eventId, event, state }) => [
       seq,
       id,
       eventId,
@@ -259,10 +259,12 @@ test("deliveries from before 0016 and 0017 keep their ids, and what waits its pl
     [1, "whd_old", "evt_a", "message.inbound", "delivered"],
   ]);
   for (const id of ["whd_d_1", "whd_c_1", "whd_test", "whd_b_1", "whd_old"])
-    expect(store.transact((tx) => resend(tx, id, 10)).id).toBe(id);
+    expect(store.transact((tx) => resendEndpointDelivery(tx, id, 10)).id).toBe(id);
   const next = { id: "whd_new", endpointSeq: 1, eventSeq: 4, eventId: "evt_d", event: "message.inbound" };
-  store.transact((tx) => putDeliveries(tx, [next], 10));
-  expect(listDeliveries(store.db, endpoint, { limit: 1 }).map(({ seq, id }) => [seq, id])).toEqual([[10, "whd_new"]]);
+  store.transact((tx) => addWebhookDeliveries(tx, [next], 10));
+  expect(listEndpointDeliveries(store.db, endpoint, { limit: 1 }).map(({ seq, id }) => [seq, id])).toEqual([
+    [10, "whd_new"],
+  ]);
 });
 
 test("deliveries that waited in runs, and those logged by the ids of others, are listed, sent and sent again after 0024", () => {
@@ -289,9 +291,9 @@ test("deliveries that waited in runs, and those logged by the ids of others, are
   });
   const store = open(folder);
   const listed = (id: string) =>
-    listDeliveries(store.db, requireEndpoint(store.db, id), {}).map(({ seq, id, eventId, state, attempts, leased }) => [
-      ...[seq, id, eventId, state, attempts, leased],
-    ]);
+    listEndpointDeliveries(store.db, requireEndpoint(store.db, id), {}).map(
+      ({ seq, id, eventId, state, attempts, leased }) => [...[seq, id, eventId, state, attempts, leased]],
+    );
   expect(listed("whk_1")).toEqual([
     [14, "whd_g_1", "evt_g", "pending", 0, false],
     [12, "whd_e_1", "evt_e", "pending", 0, false],
@@ -305,21 +307,21 @@ test("deliveries that waited in runs, and those logged by the ids of others, are
     [20, "whd_g_2", "evt_g", "pending", 0, false],
     [4, "whd_a_2", "evt_a", "retrying", 2, false],
   ]);
-  const [one] = listDeliveries(store.db, requireEndpoint(store.db, "whk_2"), { state: "retrying" });
+  const [one] = listEndpointDeliveries(store.db, requireEndpoint(store.db, "whk_2"), { state: "retrying" });
   expect(one).toMatchObject({ status: 500, response: "no", error: "answered 500", dueAt: 5, finishedAt: null });
   expect(requireEndpoint(store.db, "whk_2").health).toBe("failing");
 
   const claimed = (endpointSeq: number, now: number) =>
-    store.transact((tx) => claim(tx, endpointSeq, 9, now, now + 1_000));
+    store.transact((tx) => claimWebhookDeliveries(tx, endpointSeq, 9, now, now + 1_000));
   expect(claimed(2, 5)).toEqual([4, 20]);
   expect(claimed(1, 5)).toEqual([12, 14]);
-  expect(load(store.db, 14)?.body).toContain('"id":"evt_g"');
+  expect(loadClaimedDelivery(store.db, 14)?.body).toContain('"id":"evt_g"');
   // The former process's lease has expired.
   expect(claimed(1, 1_000)).toEqual([10, 11]);
   for (const id of ["whd_a_1", "whd_old", "whd_test"]) {
-    expect(store.transact((tx) => resend(tx, id, 10)).id).toBe(id);
+    expect(store.transact((tx) => resendEndpointDelivery(tx, id, 10)).id).toBe(id);
   }
-  expect(() => store.transact((tx) => resend(tx, "whd_c_1", 1_001))).toThrow("under way");
+  expect(() => store.transact((tx) => resendEndpointDelivery(tx, "whd_c_1", 1_001))).toThrow("under way");
 });
 
 test("reasons of suppressions lose other servers' words, and keep the operator's", () => {

@@ -1,7 +1,7 @@
 /** Blobs on a server whose checks are as strict as those of a real place: signatures, lengths, Content-MD5. */
 import { describe, expect, test } from "bun:test";
 import { createHash } from "node:crypto";
-import { moveToFiles, moveToS3 } from "../../src/store/blob-move.ts";
+import { moveBlobsToFiles, moveBlobsToS3 } from "../../src/store/blob-move.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
 import { openS3Blobs } from "../../src/store/s3-blobs.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -38,10 +38,10 @@ describe.skipIf(missing !== undefined)(`blobs on a strict S3 server${missing ? `
       isInterrupted: () => false,
       onProgress: () => {},
     };
-    expect(await moveToFiles(move)).toMatchObject({ moved: 1_001, lost: [] });
+    expect(await moveBlobsToFiles(move)).toMatchObject({ moved: 1_001, lost: [] });
     expect(rig.inFiles()).toEqual([...kept].sort());
     await rig.s3.direct.delete(keyOf(name));
-    expect(await moveToS3(move)).toMatchObject({ moved: 1_001, lost: [] });
+    expect(await moveBlobsToS3(move)).toMatchObject({ moved: 1_001, lost: [] });
     expect(rig.inFiles()).toEqual([]);
     expect(
       createHash("sha256")

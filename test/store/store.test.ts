@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import { AppError } from "../../src/base/errors.ts";
 import { options, workspaces } from "../../src/store/schema.ts";
-import { isRoomLow, openStore, type Store } from "../../src/store/store.ts";
+import { isDiskSpaceLow, openStore, type Store } from "../../src/store/store.ts";
 import { newDataFolder } from "../harness/data/database.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -293,7 +293,7 @@ describe("opening", () => {
 
 test("a disk is low when both few bytes and little of it are free", () => {
   const GB = 1_000_000_000;
-  const isLow = (free: number, total: number) => isRoomLow({ free: free * GB, total: total * GB });
+  const isLow = (free: number, total: number) => isDiskSpaceLow({ free: free * GB, total: total * GB });
   expect([isLow(0, 1), isLow(0.9, 10), isLow(1.9, 20)]).toEqual([true, true, true]);
   expect([isLow(1, 10), isLow(0.5, 5), isLow(2, 1_000), isLow(15, 1_000)]).toEqual([false, false, false, false]);
 });

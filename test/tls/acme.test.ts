@@ -5,8 +5,8 @@ import { existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { AuthorityRefusal, openAuthority } from "../../src/tls/certificate-authority.ts";
 import type { KeyPair } from "../../src/tls/certificates.ts";
-import { savePair, selfSign } from "../../src/tls/pair.ts";
-import { afterFailure, renewalTime } from "../../src/tls/renewal-schedule.ts";
+import { saveKeyPair, selfSign } from "../../src/tls/pair.ts";
+import { addCertificateFailure, certificateRenewalTime } from "../../src/tls/renewal-schedule.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { makePair } from "../harness/peers/remote-mx.ts";
 import { START } from "../harness/runtime.ts";
@@ -233,7 +233,7 @@ describe("an authority that gives no certificate", () => {
       const { orders, place } = await refusing("1");
       const at = place();
       const folder = at.file("domains/kept.test");
-      await savePair(join(folder, "certificate.pem"), await makePair("mta-sts.kept.test"));
+      await saveKeyPair(join(folder, "certificate.pem"), await makePair("mta-sts.kept.test"));
       at.serve("kept.test");
       at.failToList();
       const { look, shownFor } = await at.open();
@@ -353,7 +353,8 @@ test("the renewal follows the window that the authority suggests, unless that is
   const { cert } = await selfSign("mail.example.test", START, START + 90 * DAY_MS, new Uint8Array(16));
   const certificate = new X509Certificate(cert);
   const from = certificate.validFromDate.getTime();
-  const at = (start: number, end: number) => (renewalTime(certificate, { start, end, askAt: 0 }, 0) - from) / DAY_MS;
+  const at = (start: number, end: number) =>
+    (certificateRenewalTime(certificate, { start, end, askAt: 0 }, 0) - from) / DAY_MS;
   const early = at(START + 10 * DAY_MS, START + 12 * DAY_MS);
   expect(early).toBeGreaterThanOrEqual(10);
   expect(early).toBeLessThanOrEqual(12);
@@ -366,7 +367,7 @@ test("the renewal follows the window that the authority suggests, unless that is
 
 test("a wait that the authority asks for is kept, up to a week", () => {
   const wait = (askedFor: number) =>
-    afterFailure(undefined, { now: START, reason: "", chance: 0, askedFor }).retryAt - START;
+    addCertificateFailure(undefined, { now: START, reason: "", chance: 0, askedFor }).retryAt - START;
   expect(wait(START + 1_000)).toBe(5 * MINUTE_MS);
   expect(wait(START + 2 * DAY_MS)).toBe(2 * DAY_MS);
   expect(wait(START + 1_000 * DAY_MS)).toBe(7 * DAY_MS);

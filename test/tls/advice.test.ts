@@ -1,7 +1,7 @@
 /** The advice of the doctor and of `certificates renew` fits the reason. */
 import { expect, test } from "bun:test";
 import type { ChallengeMode } from "../../src/config.ts";
-import { adviceOn } from "../../src/tls/advice.ts";
+import { adviceOnCertificateTrouble } from "../../src/tls/advice.ts";
 
 const HTTP: ChallengeMode = { type: "http" };
 const ALPN: ChallengeMode = { type: "tls-alpn" };
@@ -26,10 +26,14 @@ test.each([
   ["somethingNew", HTTP, /^Port 80/],
   [undefined, ALPN, /^Port 443/],
 ] as const)("after %s by %j", (type, challenge, advice) => {
-  expect(adviceOn({ type }, { directory: LETS_ENCRYPT, challenge, host: "mail.example.test" })).toMatch(advice);
+  expect(
+    adviceOnCertificateTrouble({ type }, { directory: LETS_ENCRYPT, challenge, host: "mail.example.test" }),
+  ).toMatch(advice);
 });
 
 test("a CAA record for an authority that is not known names its maker", () => {
   const asking = { directory: "https://ca.example.net/dir", challenge: HTTP, host: "mail.example.test" };
-  expect(adviceOn({ type: "caa" }, asking)).toContain("0 issue and the domain that the maker of ca.example.net names");
+  expect(adviceOnCertificateTrouble({ type: "caa" }, asking)).toContain(
+    "0 issue and the domain that the maker of ca.example.net names",
+  );
 });

@@ -2,11 +2,11 @@
 import { X509Certificate } from "node:crypto";
 import type { Socket } from "node:net";
 import type { ConnectionOptions } from "node:tls";
-import { createPools } from "../../src/api/pools.ts";
+import { createRequestShares } from "../../src/api/pools.ts";
 import { createLog } from "../../src/base/log.ts";
-import { createConnections } from "../../src/http/connections.ts";
+import { createHttpConnections } from "../../src/http/connections.ts";
 import { createHttpsServer } from "../../src/http/https.ts";
-import { listenInner } from "../../src/http/listener.ts";
+import { listenHttpInner } from "../../src/http/listener.ts";
 import type { Certificates, KeyPair } from "../../src/tls/certificates.ts";
 import { openChallenge } from "../../src/tls/challenge.ts";
 import { openTls } from "../harness/clients/tls-client.ts";
@@ -38,14 +38,14 @@ export type Shown = Pick<Certificates, "current" | "choose" | "onChange" | "alpn
 export async function listen(certificates: Shown) {
   const runtime = fakeRuntime();
   const answer = async (_: Request, peer: string | undefined) => new Response(`here ${peer}`);
-  const pools = createPools({ mostConnections: 1_000, runtime });
+  const pools = createRequestShares({ mostConnections: 1_000, runtime });
   const server = await createHttpsServer({
-    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
+    connections: createHttpConnections({ most: 1_000, trustedProxies: [], runtime }),
     listen: { host: "127.0.0.1", port: 0 },
     certificates,
     runtime,
     log,
-    startInner: (parts) => listenInner({ ...parts, respond: answer, pools, runtime, log }),
+    startInner: (parts) => listenHttpInner({ ...parts, respond: answer, pools, runtime, log }),
   });
   atEndOfTest(() => void server.stop(0));
   const { port } = server.address;

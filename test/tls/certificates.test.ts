@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { connect, createServer, type TLSSocket } from "node:tls";
 import { ConfigError } from "../../src/base/errors.ts";
 import { createLog } from "../../src/base/log.ts";
-import { type Certificates, type KeyPair, openCertificates, ownNames } from "../../src/tls/certificates.ts";
+import { type Certificates, type KeyPair, openCertificates, ownCertificateNames } from "../../src/tls/certificates.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { fakeRuntime, START } from "../harness/runtime.ts";
 
@@ -186,5 +186,5 @@ test.each([
   ["http://localhost:8025", ["mail.example.com"]],
   ["https://192.0.2.1", ["mail.example.com"]],
 ])("the server's own names with %s are %p", (baseUrl, names) => {
-  expect(ownNames({ hostname: "Mail.example.com", baseUrl })).toEqual(names);
+  expect(ownCertificateNames({ hostname: "Mail.example.com", baseUrl })).toEqual(names);
 });

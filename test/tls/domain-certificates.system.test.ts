@@ -104,7 +104,7 @@ describe.skipIf(noPebble !== undefined)("a real authority", () => {
       const { store } = core;
       const added = store.transact((tx) => {
         const { id } = domains.addDomain(core, tx, owner.workspaceId, "other.test", []);
-        domains.markVerified(core, tx, id);
+        domains.markDomainVerified(core, tx, id);
         return id;
       });
       await advance(MINUTE_MS);

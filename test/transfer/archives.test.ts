@@ -4,7 +4,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { packTar } from "modern-tar";
-import { findMessages } from "../../src/transfer/sources.ts";
+import { findMessagesInFiles } from "../../src/transfer/sources.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { type Entry, zip } from "../harness/mail/documents.ts";
 import { letter } from "../harness/mail/mail.ts";
@@ -36,7 +36,7 @@ function keep(name: string, bytes: Uint8Array): string {
 
 async function found(path: string, mostBytes = 1_000_000): Promise<string[]> {
   const lines: string[] = [];
-  for await (const each of findMessages(path, mostBytes)) {
+  for await (const each of findMessagesInFiles(path, mostBytes)) {
     const shown = (at: string) => at.replace(path, "ARCHIVE");
     if ("reason" in each) lines.push(`${shown(each.path)}: ${each.reason}`);
     else {
@@ -111,7 +111,7 @@ describe.each(KINDS)("%s", (name, pack) => {
         { name: "Maildir/dovecot-keywords", content: "0 Clients\n" },
       ]),
     );
-    const [message] = await Array.fromAsync(findMessages(path, 1_000_000));
+    const [message] = await Array.fromAsync(findMessagesInFiles(path, 1_000_000));
     expect(message).toMatchObject({ marks: { read: true, labels: ["Clients"] } });
     // The zip of the harness has no times.
     if (name !== "mail.zip") expect(message).toMatchObject({ receivedAt: DELIVERED.getTime() });
@@ -136,7 +136,7 @@ describe.each(KINDS)("%s", (name, pack) => {
       ]),
     );
     const sizes: [number, boolean][] = [];
-    for await (const each of findMessages(path, 10_000)) {
+    for await (const each of findMessagesInFiles(path, 10_000)) {
       if (!("reason" in each)) sizes.push([each.size, each.content.byteLength < 10_000]);
     }
     expect(sizes).toEqual([

@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import * as developers from "../../src/admin/developers.ts";
 import * as outbound from "../../src/admin/outbound.ts";
 import * as people from "../../src/admin/people.ts";
-import { snooze } from "../../src/mailbox/changing/change.ts";
+import { setThreadSnooze } from "../../src/mailbox/changing/change.ts";
 import { changeMessages } from "../../src/mailbox/changing/message-changes.ts";
 import { exportMailbox } from "../../src/mailbox/filing/transfer.ts";
 import { readMailboxUsage } from "../../src/mailbox/state/mailboxes.ts";
@@ -147,7 +147,7 @@ async function lived(): Promise<Booted> {
   // Until all sent mail was delivered or has bounced.
   do await booted.advance(1_000);
   while ([...outbound.listQueue(opened.core)].length > 0);
-  core.store.transact((tx) => snooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
+  core.store.transact((tx) => setThreadSnooze(tx, idOf("Plain") ?? "", booted.runtime.now() + 3_600_000));
   await importInto(
     booted,
     files({ "Trash/cur/1:2,S": letter({ subject: "Old", date: "Mon, 03 Feb 2003 04:05:06 +0000" }) }),

@@ -3,7 +3,7 @@ import { beforeAll, describe, expect, spyOn, test } from "bun:test";
 import { ImapFlow } from "imapflow";
 import { hasMessageOfSize } from "../../src/mailbox/filing/filing-rows.ts";
 import { IMAP_FLAGS } from "../../src/mailbox/imap/uids.ts";
-import { findInAccount, type ImapRequest } from "../../src/transfer/imap-account.ts";
+import { findImapAccountMessages, type ImapRequest } from "../../src/transfer/imap-account.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { zone } from "../harness/peers/dns-server.ts";
 import { type Dovecot, noDovecot, startDovecot } from "../harness/peers/dovecot.ts";
@@ -47,7 +47,7 @@ describe.skipIf(noDovecot !== undefined)(`Dovecot${noDovecot ? ` (skipped: ${noD
   });
 
   const find = (change: Partial<ImapRequest>) =>
-    findInAccount({
+    findImapAccountMessages({
       account: account(),
       mostBytes: 1_000_000,
       isKnown: () => false,

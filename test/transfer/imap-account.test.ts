@@ -1,6 +1,6 @@
 /** The URL of an account on an IMAP server. */
 import { describe, expect, test } from "bun:test";
-import { readAccount } from "../../src/transfer/imap-account.ts";
+import { readImapAccountUrl } from "../../src/transfer/imap-account.ts";
 
 describe("the account's URL", () => {
   const cases: [text: string, account: object | undefined][] = [
@@ -15,7 +15,7 @@ describe("the account's URL", () => {
   ];
   for (const [text, account] of cases) {
     test(text, () => {
-      expect(readAccount(text)).toEqual(account as never);
+      expect(readImapAccountUrl(text)).toEqual(account as never);
     });
   }
 });

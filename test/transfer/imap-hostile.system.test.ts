@@ -1,7 +1,7 @@
 /** An account to import is on a server that does its worst: what it says has an end, and the password stays here. */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { createServer } from "node:net";
-import { findInAccount, type ImapRequest } from "../../src/transfer/imap-account.ts";
+import { findImapAccountMessages, type ImapRequest } from "../../src/transfer/imap-account.ts";
 import { letter } from "../harness/mail/mail.ts";
 import { makeChain } from "../harness/peers/certificate-chain.ts";
 import { zone } from "../harness/peers/dns-server.ts";
@@ -41,7 +41,7 @@ async function read(server: Pick<ImapServer, "port">, change: Partial<ImapReques
     runtime: { ...runtime, authorities: [chain.authority], ...change.runtime },
     log: { debug() {}, info() {}, warn() {}, error() {} } as never,
   };
-  for await (const message of findInAccount(request)) if ("place" in message) found.push(message.place);
+  for await (const message of findImapAccountMessages(request)) if ("place" in message) found.push(message.place);
   return found;
 }
 
@@ -220,7 +220,8 @@ test("a message that comes again, and says something else each time, is imported
     runtime: { ...runtime, authorities: [chain.authority] },
     log: { debug() {}, info() {}, warn() {}, error() {} } as never,
   };
-  for await (const message of findInAccount(request)) if ("place" in message) found.push(message.content.toString());
+  for await (const message of findImapAccountMessages(request))
+    if ("place" in message) found.push(message.content.toString());
   // The first says that its flags have changed, and has no text.
   expect(found).toEqual(["", "first"]);
 });

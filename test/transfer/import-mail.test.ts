@@ -9,7 +9,7 @@ import { exportMailbox } from "../../src/mailbox/filing/transfer.ts";
 import { BIT_OF, IMAP_FLAGS } from "../../src/mailbox/imap/uids.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
 import { exportMail } from "../../src/transfer/export-mbox.ts";
-import { findMessages, unwrap } from "../../src/transfer/sources.ts";
+import { findMessagesInFiles, unwrapImportedMessage } from "../../src/transfer/sources.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
@@ -363,14 +363,14 @@ test("symbolic links are not followed, so that a folder of mail cannot expose ot
 });
 
 test("what is neither a file nor a folder is not read", async () => {
-  expect(await Array.fromAsync(findMessages("/dev/zero", 1_000_000))).toEqual([
+  expect(await Array.fromAsync(findMessagesInFiles("/dev/zero", 1_000_000))).toEqual([
     { path: "/dev/zero", reason: "neither a file nor a folder" },
   ]);
 });
 
 test("marks have a bound, whatever a sender wrote into fields of their names", () => {
   const content = Buffer.from(`X-Gmail-Labels: ${"a,".repeat(1_000_000)}\nSubject: x\n\nx`);
-  const { marks } = unwrap({ content, fromLine: "From a@x Thu Jan  1 00:00:00 2026", unquoted: false });
+  const { marks } = unwrapImportedMessage({ content, fromLine: "From a@x Thu Jan  1 00:00:00 2026", unquoted: false });
   expect(marks.labels.length).toBeLessThan(40_000);
 });
 
@@ -592,7 +592,7 @@ describe("mail that cannot be imported or parsed", () => {
     const names = ["a/1.eml", "b/2.eml", "c/cur/3:2,S", "c/new/4", "d/5.eml"];
     const path = files(Object.fromEntries(names.map((name) => [name, letter()])));
     const found: string[] = [];
-    for await (const each of findMessages(path, 1_000_000)) {
+    for await (const each of findMessagesInFiles(path, 1_000_000)) {
       found.push("reason" in each ? `${relative(path, each.path)}: ${each.reason.slice(0, 6)}` : each.place);
       // Their names are known by now, and they are listed next.
       if (found.length === 1) rmSync(join(path, "b"), { recursive: true });

@@ -1,7 +1,7 @@
 import { Database } from "bun:sqlite";
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { isBusy, openStore } from "../../src/store/store.ts";
+import { isStoreBusy, openStore } from "../../src/store/store.ts";
 import { createPacing } from "../../src/transfer/import-mail.ts";
 import { newDataFolder } from "../harness/data/database.ts";
 import { fakeRuntime } from "../harness/runtime.ts";
@@ -49,5 +49,5 @@ test("an interrupted one waits no longer", async () => {
     () => interrupted,
   );
   const refused = await write().catch((error) => error);
-  expect([isBusy(refused), warnings()]).toEqual([true, 2]);
+  expect([isStoreBusy(refused), warnings()]).toEqual([true, 2]);
 });

@@ -1,6 +1,6 @@
 /** Messages of parsers are checked before anything else sees them. */
 import { describe, expect, test } from "bun:test";
-import { readMessage, readStaged } from "../../src/workers/checked-answers.ts";
+import { checkParserMessage, checkStagedBlobs } from "../../src/workers/checked-answers.ts";
 
 const BLOB = "0".repeat(64);
 const question = { number: 1, name: "a.example", type: "TXT", stage: "evidence" };
@@ -14,7 +14,7 @@ describe("a message of a parser", () => {
     ["a result", { id: 1, result: { message: { subject: "x", attachments: [{ blob: BLOB }] }, staged: [] } }],
     ["that the result is in the file", { id: 1 }],
   ])("may be %s", (_, message) => {
-    expect(readMessage(message)).toEqual(message as never);
+    expect(checkParserMessage(message)).toEqual(message as never);
   });
 
   test.each<[string, unknown]>([
@@ -32,14 +32,14 @@ describe("a message of a parser", () => {
     ["an attachment in another file", { id: 1, result: { message: { attachments: [{ blob: "../mailroom.db" }] } } }],
     ["a content in another file", { id: 1, result: { content: { blob: "../keys", size: 1 } } }],
   ])("is never %s", (_, message) => {
-    expect(() => readMessage(message)).toThrow("a parser gave");
+    expect(() => checkParserMessage(message)).toThrow("a parser gave");
   });
 });
 
 test("what reaches the log of a failure is short, printable, and quotes no message", () => {
   const stack = `SyntaxError: secret words\n    at read (/$bunfs/root/main.js:1:2)\nmore secret words`;
   const failure = { message: `cannot write\u001b[2J\n${"x".repeat(1_000)}`, stack, code: "EIO" };
-  const told = readMessage({ id: 1, failure }) as { failure: { message: string; stack: string } };
+  const told = checkParserMessage({ id: 1, failure }) as { failure: { message: string; stack: string } };
   expect(told.failure.message).toMatch(/^cannot write \[2J x+$/);
   expect(told.failure.message.length).toBeLessThanOrEqual(300);
   expect(told.failure.stack).toBe("at read (/$bunfs/root/main.js:1:2)");
@@ -47,9 +47,9 @@ test("what reaches the log of a failure is short, printable, and quotes no messa
 
 test("staged files lie in the stage of their job", () => {
   const staged = [{ name: BLOB, file: "/spool/1.staged/abc" }];
-  expect(readStaged({ staged }, "/spool/1.staged")).toEqual(staged);
-  expect(readStaged({}, "/spool/1.staged")).toEqual([]);
+  expect(checkStagedBlobs({ staged }, "/spool/1.staged")).toEqual(staged);
+  expect(checkStagedBlobs({}, "/spool/1.staged")).toEqual([]);
   for (const file of ["/etc/passwd", "/spool/1.staged/../2.staged/abc", "/spool/1.stagedother/abc"]) {
-    expect(() => readStaged({ staged: [{ name: BLOB, file }] }, "/spool/1.staged")).toThrow("another place");
+    expect(() => checkStagedBlobs({ staged: [{ name: BLOB, file }] }, "/spool/1.staged")).toThrow("another place");
   }
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { createFairQueue, createUsage, type Waiting } from "../../src/workers/fair-queue.ts";
+import { createFairQueue, createSourceUsage, type Waiting } from "../../src/workers/fair-queue.ts";
 
 interface Item extends Waiting {
   name: string;
@@ -7,7 +7,7 @@ interface Item extends Waiting {
 
 function openQueue({ most = 100, mostBytes = 1_000, sources = 100 } = {}) {
   const clock = { now: 1_000_000 };
-  const usage = createUsage(() => clock.now, sources);
+  const usage = createSourceUsage(() => clock.now, sources);
   const queue = createFairQueue<Item>(usage, { most, mostBytes });
   const join = (name: string, source: string, size = 1) =>
     queue.join({ name, source, since: clock.now, size }).map(({ name }) => name);

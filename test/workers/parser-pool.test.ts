@@ -6,7 +6,7 @@ import { isUnavailable } from "../../src/base/errors.ts";
 import type { DnsClient } from "../../src/base/runtime.ts";
 import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { composeOctets } from "../../src/mailbox/reading/composers.ts";
-import { composeBytes } from "../../src/message/composition.ts";
+import { serializeComposition } from "../../src/message/composition.ts";
 import { packText, performReading, type Reading } from "../../src/message/reading.ts";
 import { createDnsCache } from "../../src/net/dns-cache.ts";
 import { openBlobs } from "../../src/store/blobs.ts";
@@ -90,7 +90,7 @@ test("a parser composes, prepares and signs a sent message as the main thread wo
     signedAt: 1_767_600_000_000,
   };
   const written = { id: "x", headers: [["From", "a@example.test"]] as const, html: "<p>Hi</p>" };
-  const bytes = await composeBytes(written, async () => new Uint8Array());
+  const bytes = await serializeComposition(written, async () => new Uint8Array());
   const message = await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()), { written: true });
   // Ed25519 signatures of the same data are equal.
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");

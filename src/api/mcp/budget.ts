@@ -4,7 +4,7 @@
  */
 import { AppError } from "../../base/errors.ts";
 import { LEAST_CHARS, MOST_CHARS } from "../../operations/tool.ts";
-import { fencedText, isFenceable } from "./fence.ts";
+import { cleanTextForMailFence, isSafeInsideMailFence } from "./fence.ts";
 import { DEFAULT_CHARS, type RenderArguments } from "./result.ts";
 
 /** Characters left in the text and in the structured content. */
@@ -14,7 +14,7 @@ export interface Room {
 }
 
 /** The length of a text as JSON, without quotes. */
-export const jsonLengthOfText = (text: string): number => JSON.stringify(text).length - 2;
+export const jsonTextLength = (text: string): number => JSON.stringify(text).length - 2;
 
 /** The budget of a result, within its range. (The schema of the tools refuses others.) */
 export const resultBudget = ({ maxChars = DEFAULT_CHARS }: Pick<RenderArguments, "maxChars">): number =>
@@ -25,7 +25,7 @@ export function takeThatFit<T>(items: readonly T[], chars: number, formatItem: (
   let left = chars;
   const taken: T[] = [];
   for (const item of items) {
-    left -= jsonLengthOfText(formatItem(item)) + 2;
+    left -= jsonTextLength(formatItem(item)) + 2;
     if (left < 0) break;
     taken.push(item);
   }
@@ -64,14 +64,14 @@ export function cutPiece(whole: string, offset: number, room: Room): Piece {
   const size = Math.max(1, Math.min(room.text, room.json));
   const near = start + size;
   /** True if the text is fit for a fence as it is, so that no guess has to clean it. */
-  const isShown = isFenceable(whole.slice(start, near));
+  const isShown = isSafeInsideMailFence(whole.slice(start, near));
   /** The piece up to `at`, with the share of the room that it takes. Above 1 it has no room. */
   const upTo = (at: number): Piece & { takes: number } => {
     const end = isInsidePair(whole, at) ? at - 1 : at;
     const part = whole.slice(start, end);
-    const shown = isShown && end <= near ? part : fencedText(part);
+    const shown = isShown && end <= near ? part : cleanTextForMailFence(part);
     // If the text has room with every character escaped, the escapes need not be counted.
-    const json = 2 * shown.length <= room.json ? shown.length : jsonLengthOfText(shown);
+    const json = 2 * shown.length <= room.json ? shown.length : jsonTextLength(shown);
     return { shown, start, end, takes: Math.max(shown.length / Math.max(1, room.text), json / Math.max(1, room.json)) };
   };
 

@@ -7,17 +7,22 @@
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { latestArrival } from "../../mailbox/reading/arrivals.ts";
-import { documentFor, getSeen, getVisibleHtml, textOfFile } from "../../mailbox/reading/masked-codes.ts";
+import {
+  getVisibleHtml,
+  getVisibleText,
+  maskDocumentForCaller,
+  readHtmlFileText,
+} from "../../mailbox/reading/masked-codes.ts";
 import { commonType } from "../../message/decode.ts";
 import type { Download, Operation } from "../../operations/operation.ts";
 import { createPerformer, type OperationServices, type Perform, type Performed } from "../../operations/perform.ts";
 import { LONGEST_WAIT_SECONDS } from "../../operations/tool.ts";
-import { readFailure } from "../failure.ts";
+import { toClientError } from "../failure.ts";
 import { clientLeavingSignal } from "../request.ts";
 import type { Waiting } from "../waiting.ts";
-import { createDocuments } from "./document-pieces.ts";
-import { RENDERERS, renderError } from "./render.ts";
-import { wantsBytes } from "./render-download.ts";
+import { createAttachmentTextReader } from "./document-pieces.ts";
+import { RENDERERS, renderErrorForMcp } from "./render.ts";
+import { chooseDownloadForm } from "./render-download.ts";
 import {
   type Content,
   DEFAULT_CHARS,
@@ -45,11 +50,11 @@ async function readDownloadBytes({ content }: Download): Promise<Uint8Array> {
   return content.bytes();
 }
 
-export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, "of"> }) {
+export function createToolCalls(parts: OperationServices & { waiting: Pick<Waiting, "of"> }) {
   const { core, waiting } = parts;
   const { parser, runtime, site } = core;
   const { baseUrl } = site;
-  const textOfDocument = createDocuments({ readDocument: parser.readDocument, runtime });
+  const textOfDocument = createAttachmentTextReader({ readDocument: parser.readDocument, runtime });
   const performers = new Map<string, Perform>();
 
   function performerFor(operation: Operation): Perform {
@@ -65,9 +70,9 @@ export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, 
     nonce: () => runtime.randomBytes(NONCE_BYTES).toHex(),
     baseUrl,
     html: {
-      text: (message) => getSeen(core, caller, message),
+      text: (message) => getVisibleText(core, caller, message),
       visible: (message) => getVisibleHtml(core, caller, message),
-      ofFile: (html) => textOfFile(core, caller, html),
+      ofFile: (html) => readHtmlFileText(core, caller, html),
     },
   });
 
@@ -87,9 +92,15 @@ export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, 
     const extracted = await textOfDocument(caller, download);
     const document =
       extracted && "text" in extracted
-        ? { ...extracted, text: await documentFor(core, caller, extracted.text) }
+        ? { ...extracted, text: await maskDocumentForCaller(core, caller, extracted.text) }
         : extracted;
-    const kind = wantsBytes({ filename, contentType, size, document, maxChars: shaping.maxChars ?? DEFAULT_CHARS });
+    const kind = chooseDownloadForm({
+      filename,
+      contentType,
+      size,
+      document,
+      maxChars: shaping.maxChars ?? DEFAULT_CHARS,
+    });
     const bytes = kind === "text" || kind === "blob" ? await readDownloadBytes(download) : undefined;
     const id = String(params.id);
     const shown = kind === "text" ? bytes : undefined;
@@ -158,8 +169,8 @@ export function createCalls(parts: OperationServices & { waiting: Pick<Waiting, 
       if (call.refusal) throw call.refusal;
       return await perform(tool, given, call);
     } catch (error) {
-      const { code, message, retryAfter } = readFailure(core, error, call.request, { tool: tool.name });
-      const rendered = renderError({ code, message, retryAfter }, contextFor(call.caller));
+      const { code, message, retryAfter } = toClientError(core, error, call.request, { tool: tool.name });
+      const rendered = renderErrorForMcp({ code, message, retryAfter }, contextFor(call.caller));
       return { ...makeToolResult(rendered), isError: true };
     }
   };

@@ -16,7 +16,7 @@ const KEPT_MS = 5 * 60_000;
 /** The text of an attachment; undefined when it is no document, or too large. Rejects as ReadDocument. */
 export type TextOfDocument = (caller: Caller, attachment: Download) => Promise<DocumentText | undefined>;
 
-export function createDocuments({
+export function createAttachmentTextReader({
   readDocument,
   runtime,
 }: {

@@ -5,7 +5,7 @@
 import type { AttachmentView, HighlightView, ThreadView } from "../../mailbox/state/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { takeThatFit } from "./budget.ts";
-import { fencedLine, withoutFences } from "./fence.ts";
+import { cleanLineForMailFence, defuseFenceMarks } from "./fence.ts";
 
 const LONGEST_ADDRESS = 128;
 const LONGEST_NAME = 80;
@@ -19,21 +19,21 @@ const LONGEST_LABEL = 60;
 const SHARE_OF_A_LIST = 1 / 20;
 const LEAST_OF_A_LIST = 120;
 
-export const subjectLine = (subject: string): string => fencedLine(subject, LONGEST_SUBJECT);
-export const snippetLine = (snippet: string): string => fencedLine(snippet, LONGEST_SNIPPET);
-export const messageIdLine = (id: string): string => fencedLine(id, LONGEST_MESSAGE_ID);
-export const typeLine = (type: string): string => fencedLine(type, LONGEST_TYPE);
-export const filenameLine = (name: string): string => fencedLine(name, LONGEST_FILENAME);
+export const subjectLine = (subject: string): string => cleanLineForMailFence(subject, LONGEST_SUBJECT);
+export const snippetLine = (snippet: string): string => cleanLineForMailFence(snippet, LONGEST_SNIPPET);
+export const messageIdLine = (id: string): string => cleanLineForMailFence(id, LONGEST_MESSAGE_ID);
+export const contentTypeLine = (type: string): string => cleanLineForMailFence(type, LONGEST_TYPE);
+export const filenameLine = (name: string): string => cleanLineForMailFence(name, LONGEST_FILENAME);
 
-export function shownAddress({ email, name = "" }: EmailAddress): EmailAddress {
-  const shown = fencedLine(name, LONGEST_NAME);
-  const address = fencedLine(email, LONGEST_ADDRESS);
+export function cleanAddressForMailFence({ email, name = "" }: EmailAddress): EmailAddress {
+  const shown = cleanLineForMailFence(name, LONGEST_NAME);
+  const address = cleanLineForMailFence(email, LONGEST_ADDRESS);
   return shown === "" ? { email: address } : { email: address, name: shown };
 }
 
 /** Writes `"Ann Example" <ann@remote.example>`. A name that looks like an address cannot pose as one. */
-export const addressText = ({ email, name }: EmailAddress): string =>
-  name === undefined ? email : withoutFences(`"${name.replace(/["<>]+/g, "'")}" <${email}>`);
+export const formatAddressForMcp = ({ email, name }: EmailAddress): string =>
+  name === undefined ? email : defuseFenceMarks(`"${name.replace(/["<>]+/g, "'")}" <${email}>`);
 
 interface Shortened<T> {
   items: T[];
@@ -45,7 +45,7 @@ interface Shortened<T> {
 const roomOfList = (budget: number): number => Math.max(LEAST_OF_A_LIST, Math.floor(budget * SHARE_OF_A_LIST));
 
 /** Takes the first items, as many as have room: by default that of a list inside a result of `budget` characters. */
-export function shorten<T>(
+export function shortenList<T>(
   items: readonly T[],
   budget: number,
   formatItem: (item: T) => string,
@@ -64,36 +64,37 @@ const MOST_SHOWN = 1_000;
 
 export function shortenAddresses(addresses: readonly EmailAddress[], budget: number): Shortened<EmailAddress> {
   // A message may have thousands of recipients, and only the first can have room.
-  const shown = addresses.map((address, index) => (index < MOST_SHOWN ? shownAddress(address) : address));
+  const shown = addresses.map((address, index) => (index < MOST_SHOWN ? cleanAddressForMailFence(address) : address));
   let most = 0;
   for (const { email, name = "" } of shown) most += 2 * (email.length + name.length) + AROUND_ADDRESS;
-  return most <= roomOfList(budget) ? { items: shown, more: 0 } : shorten(shown, budget, addressText);
+  return most <= roomOfList(budget) ? { items: shown, more: 0 } : shortenList(shown, budget, formatAddressForMcp);
 }
 
 /** Writes `a, b, +280 more`. */
-export const listText = (items: readonly string[], more: number): string =>
+export const formatShortenedList = (items: readonly string[], more: number): string =>
   [...items, ...(more > 0 ? [`+${more} more`] : [])].join(", ");
 
 /** Writes an attachment without its URL, which get_attachment gives. */
-export const attachmentText = ({ id, filename, contentType, size, inline }: AttachmentView): string =>
-  `${id} "${filenameLine(filename)}" ${typeLine(contentType)}, ${size} bytes${inline ? ", inline" : ""}`;
+export const formatAttachmentForMcp = ({ id, filename, contentType, size, inline }: AttachmentView): string =>
+  `${id} "${filenameLine(filename)}" ${contentTypeLine(contentType)}, ${size} bytes${inline ? ", inline" : ""}`;
 
 /**
  * A conversation as REST lists it, without its participants, and without `receivedOn` when it is the mailbox's address.
  */
-export function shownThread(thread: ThreadView, budget: number) {
-  const labels = shorten(
-    thread.labels.map((label) => fencedLine(label, LONGEST_LABEL)),
+export function buildMcpThread(thread: ThreadView, budget: number) {
+  const labels = shortenList(
+    thread.labels.map((label) => cleanLineForMailFence(label, LONGEST_LABEL)),
     budget,
     (label) => label,
   );
   return {
     id: thread.id,
     mailbox: thread.mailbox,
-    receivedOn: thread.receivedOn === thread.mailbox ? undefined : fencedLine(thread.receivedOn, LONGEST_ADDRESS),
+    receivedOn:
+      thread.receivedOn === thread.mailbox ? undefined : cleanLineForMailFence(thread.receivedOn, LONGEST_ADDRESS),
     subject: subjectLine(thread.subject),
     snippet: snippetLine(thread.snippet),
-    from: shownAddress(thread.from),
+    from: cleanAddressForMailFence(thread.from),
     folder: thread.folder,
     unread: thread.unread,
     starred: thread.starred,
@@ -108,7 +109,7 @@ export function shownThread(thread: ThreadView, budget: number) {
 }
 
 /** Fields of a conversation that a change may have changed. */
-export const changedFields = ({ id, folder, unread, starred }: ReturnType<typeof shownThread>) => ({
+export const pickChangeableThreadFields = ({ id, folder, unread, starred }: ReturnType<typeof buildMcpThread>) => ({
   id,
   folder,
   unread,
@@ -126,7 +127,7 @@ const shownHighlights = (highlights: readonly HighlightView[]) =>
     .map(({ emailId, field, snippet }) => ({ emailId, field, snippet: snippetLine(snippet) }));
 
 /** Writes a conversation on a few lines. The first begins with the id. */
-export function threadText(thread: ReturnType<typeof shownThread>): string {
+export function formatThreadForMcp(thread: ReturnType<typeof buildMcpThread>): string {
   const { labels, moreLabels = 0, highlights = [], snippet } = thread;
   let text = `${thread.id} | ${thread.lastMessageAt} | ${thread.receivedOn ?? thread.mailbox} | ${thread.folder}`;
   if (thread.unread) text += ", unread";
@@ -134,8 +135,8 @@ export function threadText(thread: ReturnType<typeof shownThread>): string {
   if (thread.hasAttachments) text += ", attachments";
   if (thread.messageCount !== 1) text += `, ${thread.messageCount} messages`;
   if (thread.snoozedUntil !== undefined) text += `, snoozed until ${thread.snoozedUntil}`;
-  if (labels.length > 0) text += `, labels: ${listText(labels, moreLabels)}`;
-  text += `\n  ${addressText(thread.from)}: ${thread.subject}`;
+  if (labels.length > 0) text += `, labels: ${formatShortenedList(labels, moreLabels)}`;
+  text += `\n  ${formatAddressForMcp(thread.from)}: ${thread.subject}`;
   const found = highlights.filter(({ field }) => field !== "subject");
   for (const { emailId, field, snippet } of found) text += `\n  ${emailId} ${field}: ${snippet}`;
   return found.length === 0 && snippet !== "" ? `${text}\n  ${snippet}` : text;

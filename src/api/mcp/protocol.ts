@@ -27,11 +27,11 @@ const MOST_SUBSCRIPTIONS = 1_000;
 const RATE_LIMITED = -32_005;
 
 /** True for a request that calls a tool. */
-export const isCall = (message: unknown): boolean =>
+export const isToolCall = (message: unknown): boolean =>
   isObject(message) && message.method === "tools/call" && message.id !== undefined;
 
 /** The name that a client gives itself in a request: in its `_meta`, or when it begins. */
-export function clientNameIn(message: unknown): string | undefined {
+export function findMcpClientName(message: unknown): string | undefined {
   const params = isObject(message) && isObject(message.params) ? message.params : {};
   const meta = isObject(params._meta) ? params._meta : {};
   const info = meta[CLIENT_INFO_META_KEY] ?? params.clientInfo;
@@ -48,7 +48,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
  * `listTools` and `callTool` get the request and the caller that `respond` was given. `callTool` returns undefined for an unknown
  * tool.
  */
-export function createProtocol<Caller>(served: {
+export function createMcpProtocol<Caller>(served: {
   server: { name: string; title: string; version: string };
   instructions: string;
   listTools(caller: Caller): Tool[];

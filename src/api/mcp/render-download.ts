@@ -2,12 +2,12 @@
  * Attachments, and messages as files: text, and the text of documents, is shown piece by piece; a small file of another
  * type is embedded, which the caller does; a large one is a link, because base64 is of no use to a model.
  */
-import { decodeOctets } from "../../message/charset.ts";
+import { decodeUnlabelledText } from "../../message/charset.ts";
 import { cutPiece, type Piece, resultBudget } from "./budget.ts";
-import { drawNonce, fence } from "./fence.ts";
-import { filenameLine, typeLine } from "./parts.ts";
+import { drawMailFenceNonce, wrapInMailFence } from "./fence.ts";
+import { contentTypeLine, filenameLine } from "./parts.ts";
 import {
-  fencedResult,
+  makeMailToolResult,
   type RenderArguments,
   type RenderContext,
   type Rendered,
@@ -31,7 +31,7 @@ const isTextLike = ({ contentType, filename }: Pick<RenderedDownload, "contentTy
  * Says what the caller does with the bytes. `text`: give them to the renderer. `blob`: embed them beside the result;
  * their base64 is no longer than the budget. `none`, `link`: do not read them.
  */
-export function wantsBytes(
+export function chooseDownloadForm(
   download: Pick<RenderedDownload, "contentType" | "filename" | "size" | "document"> &
     Pick<RenderArguments, "maxChars">,
 ): "text" | "none" | "blob" | "link" {
@@ -41,13 +41,13 @@ export function wantsBytes(
   return Math.ceil(download.size / 3) * 4 <= resultBudget(download) ? "blob" : "link";
 }
 
-export function renderDownload(tool: "get_attachment" | "get_raw_message") {
+export function createMcpDownloadRenderer(tool: "get_attachment" | "get_raw_message") {
   const path = tool === "get_attachment" ? (id: string) => `attachments/${id}` : (id: string) => `messages/${id}/raw`;
   return async (download: RenderedDownload, args: RenderArguments, context: RenderContext): Promise<Rendered> => {
     const file = {
       id: download.id,
       filename: filenameLine(download.filename),
-      contentType: typeLine(download.contentType),
+      contentType: contentTypeLine(download.contentType),
       size: download.size,
       url: `${context.baseUrl}/api/v1/${path(encodeURIComponent(download.id))}`,
     };
@@ -55,7 +55,7 @@ export function renderDownload(tool: "get_attachment" | "get_raw_message") {
     if (document && "text" in document) return renderText(tool, file, document, args, context);
     const text = content && (await decode(download, content, context));
     if (text !== undefined) return renderText(tool, file, { text, notes: [] }, args, context);
-    const isEmbedded = wantsBytes({ ...download, maxChars: args.maxChars }) === "blob";
+    const isEmbedded = chooseDownloadForm({ ...download, maxChars: args.maxChars }) === "blob";
     return renderFile(file, { isEmbedded, failure: document?.failure }, context);
   };
 }
@@ -66,7 +66,7 @@ type File = Omit<RenderedDownload, "content" | "document"> & { url: string };
 const toStructuredFile = ({ size, url }: File) => ({ size, url });
 
 const formatFileTitle = (file: File, nonce: string): string =>
-  `${file.id}, ${file.size} bytes\n${fence(nonce, `"${file.filename}" ${file.contentType}`)}`;
+  `${file.id}, ${file.size} bytes\n${wrapInMailFence(nonce, `"${file.filename}" ${file.contentType}`)}`;
 
 /** `failure`: why a document gives no text. */
 function renderFile(
@@ -78,8 +78,8 @@ function renderFile(
   const how = isEmbedded
     ? `${why}Its bytes come as an embedded resource.`
     : `Cut: ${why || (file.size > LARGEST_TEXT ? "a file over 25 MB is not read. " : "it is no text, and its bytes have no room in maxChars. ")}Download it with the same key:\ncurl -H "Authorization: Bearer $KEY" -o FILE ${file.url}`;
-  return fencedResult(
-    `${formatFileTitle(file, drawNonce(nonce, file.filename, file.contentType))}\n${how}`,
+  return makeMailToolResult(
+    `${formatFileTitle(file, drawMailFenceNonce(nonce, file.filename, file.contentType))}\n${how}`,
     toStructuredFile(file),
   );
 }
@@ -104,8 +104,12 @@ function renderText(
       ...(isCut ? [cut] : []),
       ...notes.map((note) => `${note} Download ${file.url} with the same key for the whole.`),
     ];
-    return fencedResult(
-      [`${file.id}, ${file.size} bytes`, fence(drawNonce(context.nonce, content), content), ...lines].join("\n"),
+    return makeMailToolResult(
+      [
+        `${file.id}, ${file.size} bytes`,
+        wrapInMailFence(drawMailFenceNonce(context.nonce, content), content),
+        ...lines,
+      ].join("\n"),
       {
         ...toStructuredFile(file),
         ...(start === 0 ? {} : { offset: start }),
@@ -136,5 +140,5 @@ async function decode(
 function decodeText(content: Uint8Array): string | undefined {
   if (content[0] === 0xff && content[1] === 0xfe) return new TextDecoder("utf-16le").decode(content);
   if (content[0] === 0xfe && content[1] === 0xff) return new TextDecoder("utf-16be").decode(content);
-  return content.subarray(0, 4_096).includes(0) ? undefined : decodeOctets(content);
+  return content.subarray(0, 4_096).includes(0) ? undefined : decodeUnlabelledText(content);
 }

@@ -1,20 +1,20 @@
 /** Lists of conversations, messages and mailboxes: rows with snippets, never bodies. */
 import type { ChangedThreads } from "../../mailbox/changing/threads.ts";
 import type { MailboxView, MessageSummaryView, ThreadListView, ThreadView } from "../../mailbox/state/views.ts";
-import { jsonLengthOfText, resultBudget } from "./budget.ts";
-import { drawNonce, fence, fencedLine } from "./fence.ts";
+import { jsonTextLength, resultBudget } from "./budget.ts";
+import { cleanLineForMailFence, drawMailFenceNonce, wrapInMailFence } from "./fence.ts";
 import {
-  addressText,
-  changedFields,
-  listText,
+  buildMcpThread,
+  cleanAddressForMailFence,
+  formatAddressForMcp,
+  formatShortenedList,
+  formatThreadForMcp,
+  pickChangeableThreadFields,
   shortenAddresses,
-  shownAddress,
-  shownThread,
   snippetLine,
   subjectLine,
-  threadText,
 } from "./parts.ts";
-import { fencedResult, type RenderArguments, type RenderContext, type Rendered } from "./result.ts";
+import { makeMailToolResult, type RenderArguments, type RenderContext, type Rendered } from "./result.ts";
 
 /** Longest query, in characters, as in the schema of `q`. */
 const LONGEST_QUERY = 500;
@@ -49,7 +49,7 @@ function takeRows<T, S>(
     const text = formatRow(row);
     const values = toStructuredRow(row);
     // A line break takes two characters in JSON, and a comma one.
-    left -= jsonLengthOfText(text) + JSON.stringify(values).length + 3;
+    left -= jsonTextLength(text) + JSON.stringify(values).length + 3;
     if (left < 0) break;
     texts.push(text);
     structured.push(values);
@@ -60,19 +60,20 @@ function takeRows<T, S>(
 const pickId = ({ id }: { id: string }) => ({ id });
 
 const fenceRows = (rows: string, { nonce }: RenderContext): string =>
-  rows === "" ? "" : fence(drawNonce(nonce, rows), rows);
+  rows === "" ? "" : wrapInMailFence(drawMailFenceNonce(nonce, rows), rows);
 
 const joinParts = (parts: readonly string[]): string => parts.filter((part) => part !== "").join("\n");
 
-export function renderThreads(tool: "list_threads" | "search_mail") {
+export function createMcpThreadsRenderer(tool: "list_threads" | "search_mail") {
   return (answer: ThreadListView, args: RenderArguments, context: RenderContext): Rendered => {
     const budget = resultBudget(args);
-    const threads = answer.threads.map((thread) => shownThread(thread, budget));
-    const rows = takeRows(threads, budget, threadText, pickId);
+    const threads = answer.threads.map((thread) => buildMcpThread(thread, budget));
+    const rows = takeRows(threads, budget, formatThreadForMcp, pickId);
     const shown = rows.structured.length;
     const isSearch = threads.some(({ highlights = [] }) => highlights.length > 0);
-    const suggestion = answer.suggestion === undefined ? undefined : fencedLine(answer.suggestion, LONGEST_QUERY);
-    const notes = (answer.notes ?? []).map((note) => fencedLine(note, LONGEST_NOTE));
+    const suggestion =
+      answer.suggestion === undefined ? undefined : cleanLineForMailFence(answer.suggestion, LONGEST_QUERY);
+    const notes = (answer.notes ?? []).map((note) => cleanLineForMailFence(note, LONGEST_NOTE));
     const near = (answer.nearWords ?? []).slice(0, NEAR_WORDS_SHOWN);
     const order = answer.sort === "relevance" ? "best match first" : "newest first";
     const left = threads.length - shown;
@@ -99,31 +100,31 @@ export function renderThreads(tool: "list_threads" | "search_mail") {
     ]);
     const nextCursor = left === 0 ? answer.nextCursor : null;
     return {
-      ...fencedResult(text, { threads: rows.structured, nextCursor, unread: answer.unread, sort: answer.sort }),
+      ...makeMailToolResult(text, { threads: rows.structured, nextCursor, unread: answer.unread, sort: answer.sort }),
       ...(left === 0 ? {} : { askAgain: { limit: shown } }),
     };
   };
 }
 
-export function renderUpdated(
+export function renderUpdatedThreadForMcp(
   { thread }: { thread: ThreadView },
   args: RenderArguments,
   context: RenderContext,
 ): Rendered {
-  const shown = shownThread(thread, resultBudget(args));
-  return fencedResult(`Changed. The conversation is now:\n${fenceRows(threadText(shown), context)}`, {
-    thread: changedFields(shown),
+  const shown = buildMcpThread(thread, resultBudget(args));
+  return makeMailToolResult(`Changed. The conversation is now:\n${fenceRows(formatThreadForMcp(shown), context)}`, {
+    thread: pickChangeableThreadFields(shown),
   });
 }
 
 const LONGEST_ID = 100;
 
 /** The refusals with one reason stand together, and conversations that were changed are counted: the caller named them. */
-export function renderManyUpdated({ threads, refused }: ChangedThreads): Rendered {
+export function renderUpdatedThreadsForMcp({ threads, refused }: ChangedThreads): Rendered {
   const byReason = Map.groupBy(refused, ({ code, error }) => `${code}: ${error}`);
   const reasons = [...byReason].map(([reason, those]) => ({
     reason,
-    ids: those.map(({ id }) => fencedLine(id, LONGEST_ID)),
+    ids: those.map(({ id }) => cleanLineForMailFence(id, LONGEST_ID)),
   }));
   const lines = reasons.map(({ reason, ids }) => `${reason}: ${ids.join(", ")}`);
   return {
@@ -142,7 +143,7 @@ function shownSummary(message: MessageSummaryView, budget: number) {
     mailbox: message.mailbox,
     folder: message.folder,
     direction: message.direction,
-    from: shownAddress(message.from),
+    from: cleanAddressForMailFence(message.from),
     to: to.items,
     ...(cc.items.length === 0 ? {} : { cc: cc.items }),
     ...(more === 0 ? {} : { moreRecipients: more }),
@@ -154,10 +155,13 @@ function shownSummary(message: MessageSummaryView, budget: number) {
 }
 
 function summaryText(message: ReturnType<typeof shownSummary>): string {
-  const to = listText([...message.to, ...(message.cc ?? [])].map(addressText), message.moreRecipients ?? 0);
+  const to = formatShortenedList(
+    [...message.to, ...(message.cc ?? [])].map(formatAddressForMcp),
+    message.moreRecipients ?? 0,
+  );
   return [
     `${message.id} | ${message.threadId} | ${message.date} | ${message.mailbox} | ${message.folder}, ${message.direction}${message.read ? "" : ", unread"}`,
-    `  ${addressText(message.from)} to ${to}: ${message.subject}`,
+    `  ${formatAddressForMcp(message.from)} to ${to}: ${message.subject}`,
     ...(message.snippet === "" ? [] : [`  ${message.snippet}`]),
   ].join("\n");
 }
@@ -168,7 +172,7 @@ const BUDGET_OF_A_ROW = 6_000;
 /**
  * REST has no cursor here, so `offset` continues in the same answer. Arrivals have one, and the caller asks for fewer.
  */
-export function renderMessages(
+export function renderMessagesForMcp(
   answer: { messages: MessageSummaryView[]; count: number },
   args: RenderArguments,
   context: RenderContext,
@@ -190,7 +194,7 @@ export function renderMessages(
     cut ?? "",
   ]);
   return {
-    ...fencedResult(text, { messages: rows.structured, count, nextOffset }),
+    ...makeMailToolResult(text, { messages: rows.structured, count, nextOffset }),
     ...(left === 0 || offset > 0 ? {} : { askAgain: { limit: Math.max(1, count) } }),
   };
 }
@@ -199,11 +203,11 @@ const LONGEST_DISPLAY_NAME = 80;
 const ALIASES_SHOWN = 20;
 
 /** The names of mailboxes come from the workspace and not from mail, so they need no fence. */
-export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: RenderArguments): Rendered {
+export function renderMailboxesForMcp(answer: { mailboxes: MailboxView[] }, args: RenderArguments): Rendered {
   const offset = Math.min(args.offset ?? 0, answer.mailboxes.length);
   const mailboxes = answer.mailboxes.slice(offset).map(({ displayName, aliases, ...mailbox }) => ({
     ...mailbox,
-    displayName: fencedLine(displayName, LONGEST_DISPLAY_NAME),
+    displayName: cleanLineForMailFence(displayName, LONGEST_DISPLAY_NAME),
     aliases: aliases.slice(0, ALIASES_SHOWN),
     ...(aliases.length > ALIASES_SHOWN ? { moreAliases: aliases.length - ALIASES_SHOWN } : {}),
   }));
@@ -218,7 +222,7 @@ export function renderMailboxes(answer: { mailboxes: MailboxView[] }, args: Rend
     unread,
   }: (typeof mailboxes)[number]) => {
     const may = Object.entries(access).flatMap(([what, allowed]) => (allowed ? [what] : []));
-    const others = aliases.length === 0 ? "" : `; aliases ${listText(aliases, moreAliases)}`;
+    const others = aliases.length === 0 ? "" : `; aliases ${formatShortenedList(aliases, moreAliases)}`;
     return `${id} | ${address} "${displayName}" | ${source}: ${may.join(", ")} | ${unread} unread${others}`;
   };
   const rows = takeRows(mailboxes, resultBudget(args), formatRow, (row) => row);

@@ -7,26 +7,32 @@ import { AppError } from "../../base/errors.ts";
 import type { HeldView, MessageView, ThreadDetailView } from "../../mailbox/state/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { extractNewText } from "../../message/quoted-history.ts";
-import { cutPiece, jsonLengthOfText, type Piece, type Room, resultBudget } from "./budget.ts";
-import { drawNonce, fence, fencedLine, fenceEnd, fenceStart } from "./fence.ts";
+import { cutPiece, jsonTextLength, type Piece, type Room, resultBudget } from "./budget.ts";
 import {
-  addressText,
-  attachmentText,
-  listText,
+  cleanLineForMailFence,
+  drawMailFenceNonce,
+  mailFenceClosingLine,
+  mailFenceOpeningLine,
+  wrapInMailFence,
+} from "./fence.ts";
+import {
+  buildMcpThread,
+  cleanAddressForMailFence,
+  formatAddressForMcp,
+  formatAttachmentForMcp,
+  formatShortenedList,
+  formatThreadForMcp,
   messageIdLine,
-  shorten,
   shortenAddresses,
-  shownAddress,
-  shownThread,
+  shortenList,
   subjectLine,
-  threadText,
 } from "./parts.ts";
-import { fencedResult, type RenderArguments, type RenderContext, type Rendered } from "./result.ts";
+import { makeMailToolResult, type RenderArguments, type RenderContext, type Rendered } from "./result.ts";
 
 /** An offset longer than any, to measure what stands around a piece. */
 const FAR = 999_999_999;
 
-export async function renderMessage(
+export async function renderMessageForMcp(
   { message }: { message: MessageView },
   args: RenderArguments,
   context: RenderContext,
@@ -67,7 +73,7 @@ function assemble(
     ...notes,
   ].join("\n");
   const { threadId, mailbox, folder, held, delivery } = message;
-  return fencedResult(text, {
+  return makeMailToolResult(text, {
     message: {
       ...toStructuredMessage(message, head, body, piece),
       ...{ threadId, mailbox, folder, held: held?.state, delivery: delivery?.state },
@@ -90,7 +96,7 @@ function renderList(
   const taken: Row[] = [];
   let length = 0;
   for (const row of all.slice(offset)) {
-    length += jsonLengthOfText(row.text) + JSON.stringify(row.structured ?? "").length + 3;
+    length += jsonTextLength(row.text) + JSON.stringify(row.structured ?? "").length + 3;
     if (length > budget) break;
     taken.push(row);
   }
@@ -102,10 +108,15 @@ function renderList(
     `${taken.length} of ${all.length} ${list} of message ${message.id}:`,
     ...(taken.length === 0
       ? []
-      : [fence(drawNonce(context.nonce, content), content, { from: message.from.email, auth: message.auth })]),
+      : [
+          wrapInMailFence(drawMailFenceNonce(context.nonce, content), content, {
+            from: message.from.email,
+            auth: message.auth,
+          }),
+        ]),
     ...(left > 0 ? [cut] : []),
   ].join("\n");
-  return fencedResult(text, {
+  return makeMailToolResult(text, {
     message: { id: message.id, threadId: message.threadId },
     attachments: list === "attachments" ? taken.map(({ structured }) => structured) : undefined,
     nextOffset: left > 0 ? end : undefined,
@@ -120,13 +131,13 @@ interface Row {
 
 function recipientRows({ to, cc, bcc = [] }: MessageView): Row[] {
   const rows = (field: string, addresses: EmailAddress[]): Row[] =>
-    addresses.map((address) => ({ text: `${field}: ${addressText(shownAddress(address))}` }));
+    addresses.map((address) => ({ text: `${field}: ${formatAddressForMcp(cleanAddressForMailFence(address))}` }));
   return [...rows("to", to), ...rows("cc", cc), ...rows("bcc", bcc)];
 }
 
 const attachmentRows = ({ attachments }: MessageView): Row[] =>
   attachments.map((attachment) => ({
-    text: attachmentText(attachment),
+    text: formatAttachmentForMcp(attachment),
     structured: { id: attachment.id, size: attachment.size },
   }));
 
@@ -139,7 +150,7 @@ const AROUND_MESSAGES = 450;
 /** Lists inside a message of a conversation get this share of what they get in get_message. */
 const SHARE_OF_LISTS = 1 / 4;
 
-export async function renderThread(
+export async function renderThreadForMcp(
   answer: ThreadDetailView,
   args: RenderArguments,
   context: RenderContext,
@@ -147,17 +158,17 @@ export async function renderThread(
   const budget = resultBudget(args);
   const end = args.before === undefined ? answer.messages.length : getMessageIndex(answer.messages, args.before);
   const thread = {
-    ...shownThread(answer.thread, budget),
+    ...buildMcpThread(answer.thread, budget),
     ...shortenParticipants(answer.thread.participants, budget),
   };
-  const others = listText(thread.participants.map(addressText), thread.moreParticipants ?? 0);
-  const headContent = `${threadText(thread)}\n  Between: ${others}`;
-  const head = fence(drawNonce(context.nonce, headContent), headContent);
+  const others = formatShortenedList(thread.participants.map(formatAddressForMcp), thread.moreParticipants ?? 0);
+  const headContent = `${formatThreadForMcp(thread)}\n  Between: ${others}`;
+  const head = wrapInMailFence(drawMailFenceNonce(context.nonce, headContent), headContent);
   const { send, manage } = answer.permissions;
   const rights = `You may ${[...(send ? ["send"] : []), ...(manage ? ["manage"] : [])].join(" and ") || "only read"}.`;
   const room: Room = {
     text: budget - AROUND_MESSAGES - head.length - rights.length,
-    json: budget - AROUND_MESSAGES - jsonLengthOfText(head) - rights.length,
+    json: budget - AROUND_MESSAGES - jsonTextLength(head) - rights.length,
   };
   const shown: ShownMessage[] = [];
   for (let index = end - 1; index >= 0; index--) {
@@ -175,7 +186,7 @@ export async function renderThread(
   const count = `${shown.length} of ${answer.messages.length} messages, oldest first. ${rights}`;
   const cut = `Cut: ${older} older messages; get_thread with id ${answer.thread.id} and before ${nextBefore ?? ""} goes on with them.`;
   const hasOlder = older > 0 && nextBefore !== undefined;
-  return fencedResult([head, count, ...(hasOlder ? [cut] : []), ...shown.map(({ text }) => text)].join("\n"), {
+  return makeMailToolResult([head, count, ...(hasOlder ? [cut] : []), ...shown.map(({ text }) => text)].join("\n"), {
     thread: { id: answer.thread.id },
     permissions: answer.permissions,
     messages: shown.map(({ structured }) => structured),
@@ -203,7 +214,7 @@ interface ShownMessage {
 
 /** Characters of a message in structured content, with the line break before its text and the comma after its values. */
 const messageJsonLength = ({ text, structured }: ShownMessage): number =>
-  jsonLengthOfText(text) + JSON.stringify(structured).length + 3;
+  jsonTextLength(text) + JSON.stringify(structured).length + 3;
 
 /** Renders a message, cut to its share of `room`, but at least LEAST_PIECE; undefined when there is no room. */
 async function showMessage(
@@ -305,26 +316,27 @@ function buildMessageHead(
   const bcc = shortenAddresses(message.bcc ?? [], budget);
   const replyTo = shortenAddresses(message.replyTo ?? [], budget);
   const enough = Math.min(ENOUGH_FOR_ATTACHMENTS, room * SHARE_OF_ATTACHMENTS);
-  const attachments = shorten(
+  const attachments = shortenList(
     message.attachments,
     budget,
-    attachmentText,
+    formatAttachmentForMcp,
     Math.floor(Math.max(enough, budget * LARGE_SHARE_OF_ATTACHMENTS)),
   );
   const moreRecipients = to.more + cc.more + bcc.more;
   const subject = subjectLine(message.subject);
-  const from = shownAddress(message.from);
+  const from = cleanAddressForMailFence(message.from);
   const formatAddressField = (name: string, { items, more }: typeof to) =>
-    items.length + more === 0 ? "" : `\n${name}: ${listText(items.map(addressText), more)}`;
-  let lines = `From: ${addressText(from)}${formatAddressField("Reply-To", replyTo)}${formatAddressField("To", to)}${formatAddressField("Cc", cc)}${formatAddressField("Bcc", bcc)}\nSubject: ${subject}`;
+    items.length + more === 0 ? "" : `\n${name}: ${formatShortenedList(items.map(formatAddressForMcp), more)}`;
+  let lines = `From: ${formatAddressForMcp(from)}${formatAddressField("Reply-To", replyTo)}${formatAddressField("To", to)}${formatAddressField("Cc", cc)}${formatAddressField("Bcc", bcc)}\nSubject: ${subject}`;
   if (message.mailbox !== undefined && message.messageId !== undefined) {
     lines += `\nMessage-ID: ${messageIdLine(message.messageId)}`;
   }
-  for (const attachment of attachments.items) lines += `\nAttachment: ${attachmentText(attachment)}`;
+  for (const attachment of attachments.items) lines += `\nAttachment: ${formatAttachmentForMcp(attachment)}`;
   if (attachments.more > 0) lines += `\n+${attachments.more} more attachments`;
   if (message.held) lines += heldLines(message.held, budget);
   lines += deliveryLine(message, budget);
-  const ways = message.listUnsubscribe?.urls.slice(0, WAYS_SHOWN).map((url) => fencedLine(url, LONGEST_URL)) ?? [];
+  const ways =
+    message.listUnsubscribe?.urls.slice(0, WAYS_SHOWN).map((url) => cleanLineForMailFence(url, LONGEST_URL)) ?? [];
   if (ways.length > 0) lines += `\nList-Unsubscribe: ${ways.join(", ")}`;
   return {
     lines,
@@ -345,12 +357,13 @@ function buildMessageHead(
 function heldLines({ state, reason, headers, namedOnly, textDiffers }: HeldView, budget: number): string {
   const shown = headers
     .filter(({ name }) => !/^reply-to$/i.test(name))
-    .map(({ name, value }) => fencedLine(`${name}: ${value}`, LONGEST_FIELD));
-  const fields = shorten(shown, budget, (text) => text);
+    .map(({ name, value }) => cleanLineForMailFence(`${name}: ${value}`, LONGEST_FIELD));
+  const fields = shortenList(shown, budget, (text) => text);
   const named = shortenAddresses(namedOnly, budget);
-  const lines = [`Held: ${state}, ${fencedLine(reason, LONGEST_REASON)}`, ...fields.items];
+  const lines = [`Held: ${state}, ${cleanLineForMailFence(reason, LONGEST_REASON)}`, ...fields.items];
   if (fields.more > 0) lines.push(`+${fields.more} more header fields`);
-  if (namedOnly.length > 0) lines.push(`Named, but not sent to: ${listText(named.items.map(addressText), named.more)}`);
+  if (namedOnly.length > 0)
+    lines.push(`Named, but not sent to: ${formatShortenedList(named.items.map(formatAddressForMcp), named.more)}`);
   if (textDiffers) lines.push("Its text part says something else than its HTML; get_raw_message has both.");
   return lines.map((line) => `\n${line}`).join("");
 }
@@ -368,9 +381,11 @@ const LONGEST_URL = 250;
 function deliveryLine({ delivery }: MessageView, budget: number): string {
   const recipients = delivery?.recipients ?? [];
   if (recipients.every(({ state }) => state === recipients[0]?.state)) return "";
-  const shown = recipients.map(({ recipient, state }) => `${shownAddress({ email: recipient }).email} ${state}`);
-  const { items, more } = shorten(shown, budget, (text) => text);
-  return `\nDelivery: ${listText(items, more)}`;
+  const shown = recipients.map(
+    ({ recipient, state }) => `${cleanAddressForMailFence({ email: recipient }).email} ${state}`,
+  );
+  const { items, more } = shortenList(shown, budget, (text) => text);
+  return `\nDelivery: ${formatShortenedList(items, more)}`;
 }
 
 /** The line above a message's fence. No value of it comes from mail. */
@@ -400,8 +415,8 @@ interface Around {
 }
 
 function aroundBody(message: MessageView, lines: string, nonce: string): Around {
-  const start = fenceStart(nonce, { from: message.from.email, auth: message.auth });
-  return { nonce, before: `${formatMessageTitle(message)}\n${start}\n${lines}\n`, after: fenceEnd(nonce) };
+  const start = mailFenceOpeningLine(nonce, { from: message.from.email, auth: message.auth });
+  return { nonce, before: `${formatMessageTitle(message)}\n${start}\n${lines}\n`, after: mailFenceClosingLine(nonce) };
 }
 
 /** A message with a piece of its body, as text. */
@@ -412,7 +427,7 @@ function messageText(
   { nonce }: Pick<RenderContext, "nonce">,
 ): string {
   const occurs = lines.includes(around.nonce) || piece.shown.includes(around.nonce);
-  const { before, after } = occurs ? aroundBody(message, lines, drawNonce(nonce, lines, piece.shown)) : around;
+  const { before, after } = occurs ? aroundBody(message, lines, drawMailFenceNonce(nonce, lines, piece.shown)) : around;
   return `${before}\n${piece.shown}\n${after}`;
 }
 

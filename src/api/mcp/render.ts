@@ -18,13 +18,19 @@ import type {
 } from "../../mailbox/state/views.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { resultBudget } from "./budget.ts";
-import { drawNonce, fence, fencedLine } from "./fence.ts";
-import { addressText, listText, shortenAddresses, subjectLine } from "./parts.ts";
-import { renderDownload } from "./render-download.ts";
-import { renderMailboxes, renderManyUpdated, renderMessages, renderThreads, renderUpdated } from "./render-lists.ts";
-import { renderMessage, renderThread } from "./render-messages.ts";
+import { cleanLineForMailFence, drawMailFenceNonce, wrapInMailFence } from "./fence.ts";
+import { formatAddressForMcp, formatShortenedList, shortenAddresses, subjectLine } from "./parts.ts";
+import { createMcpDownloadRenderer } from "./render-download.ts";
 import {
-  fencedResult,
+  createMcpThreadsRenderer,
+  renderMailboxesForMcp,
+  renderMessagesForMcp,
+  renderUpdatedThreadForMcp,
+  renderUpdatedThreadsForMcp,
+} from "./render-lists.ts";
+import { renderMessageForMcp, renderThreadForMcp } from "./render-messages.ts";
+import {
+  makeMailToolResult,
   type RenderArguments,
   type RenderContext,
   type Rendered,
@@ -61,16 +67,16 @@ type Renderers = {
  * getThread and getMessage are to be asked with `html: false`: the renderers get the visible part from `context.html`.
  */
 export const RENDERERS: Renderers = {
-  listMailboxes: renderMailboxes,
-  listThreads: renderThreads("list_threads"),
-  searchMail: renderThreads("search_mail"),
-  getThread: renderThread,
-  updateThread: renderUpdated,
-  updateThreads: renderManyUpdated,
-  listMessages: renderMessages,
-  getMessage: renderMessage,
-  getRawMessage: renderDownload("get_raw_message"),
-  getAttachment: renderDownload("get_attachment"),
+  listMailboxes: renderMailboxesForMcp,
+  listThreads: createMcpThreadsRenderer("list_threads"),
+  searchMail: createMcpThreadsRenderer("search_mail"),
+  getThread: renderThreadForMcp,
+  updateThread: renderUpdatedThreadForMcp,
+  updateThreads: renderUpdatedThreadsForMcp,
+  listMessages: renderMessagesForMcp,
+  getMessage: renderMessageForMcp,
+  getRawMessage: createMcpDownloadRenderer("get_raw_message"),
+  getAttachment: createMcpDownloadRenderer("get_attachment"),
   sendEmail: renderSent,
   replyToThread: renderSent,
   draftReply: renderDraft,
@@ -98,14 +104,14 @@ function renderDraft(
   _args: RenderArguments,
   { nonce }: Pick<RenderContext, "nonce">,
 ): Rendered {
-  const to = fencedLine(answer.to, LONGEST_RECIPIENTS);
-  const cc = typeof answer.cc === "string" ? fencedLine(answer.cc, LONGEST_RECIPIENTS) : undefined;
+  const to = cleanLineForMailFence(answer.to, LONGEST_RECIPIENTS);
+  const cc = typeof answer.cc === "string" ? cleanLineForMailFence(answer.cc, LONGEST_RECIPIENTS) : undefined;
   const subject = subjectLine(answer.subject);
   const content = [`To: ${to}`, ...(cc === undefined ? [] : [`Cc: ${cc}`]), `Subject: ${subject}`].join("\n");
   const what = replyToThreadId === undefined ? "a new message" : `answering ${replyToThreadId}`;
   const { draftId, from } = answer;
   const message = `Draft ${draftId} saved from ${from}, ${what}. Nothing is sent: a person reviews and sends it in the app.`;
-  return fencedResult(`${message}\n${fence(drawNonce(nonce, content), content)}`, {
+  return makeMailToolResult(`${message}\n${wrapInMailFence(drawMailFenceNonce(nonce, content), content)}`, {
     draftId,
     from,
     replyToThreadId,
@@ -119,7 +125,7 @@ function renderNewDraft(
 ): Rendered {
   const formatAddresses = (addresses: EmailAddress[]): string => {
     const { items, more } = shortenAddresses(addresses, resultBudget(args));
-    return listText(items.map(addressText), more);
+    return formatShortenedList(items.map(formatAddressForMcp), more);
   };
   const answer = { draftId, from, to: formatAddresses(to), cc: cc.length === 0 ? null : formatAddresses(cc), subject };
   return renderDraft(answer, args, context);
@@ -159,15 +165,15 @@ const QUOTES_OTHERS = new Set<ErrorCode>(["forbidden", "unprocessable", "conflic
 /**
  * Renders a refusal. Its message stands on one line, in a fence where it may quote others. `retryAfter` is in seconds.
  */
-export function renderError(
+export function renderErrorForMcp(
   { code, message, retryAfter }: { code: ErrorCode; message: string; retryAfter?: number | undefined },
   { nonce }: Pick<RenderContext, "nonce">,
 ): Rendered {
-  const error = fencedLine(message, LONGEST_REFUSAL);
+  const error = cleanLineForMailFence(message, LONGEST_REFUSAL);
   const seconds = retryAfter === undefined ? undefined : Math.ceil(retryAfter);
   const next = seconds === undefined ? NEXT[code] : `Wait ${seconds} seconds. ${NEXT[code]}`;
   const quotes = QUOTES_OTHERS.has(code);
-  const shown = quotes ? fence(drawNonce(nonce, error), error) : error;
+  const shown = quotes ? wrapInMailFence(drawMailFenceNonce(nonce, error), error) : error;
   return {
     text: `Error ${code}:${quotes ? "\n" : " "}${shown}\nNext: ${next}`,
     structured: { code, error: shown, next, retryAfter: seconds },

@@ -71,12 +71,12 @@ export type Result = {
  * Makes a result with mail. Some clients show a model the structured content alone, so that repeats the text with its
  * fences. `structured`: what a program needs to go on, none of it from mail.
  */
-export const fencedResult = (text: string, structured: object): Rendered => ({
+export const makeMailToolResult = (text: string, structured: object): Rendered => ({
   text,
   structured: { text, ...structured },
 });
 
-/** The answer of getRawMessage and getAttachment; `content` only when `wantsBytes` says "text". */
+/** The answer of getRawMessage and getAttachment; `content` only when `chooseDownloadForm` says "text". */
 export interface RenderedDownload {
   /** The id that the call asked for. */
   id: string;

@@ -4,7 +4,7 @@
  * path.
  */
 import type { ReactNode } from "react";
-import { nameOfRef, type Schema } from "./openapi-document.ts";
+import { type Schema, schemaNameInRef } from "./openapi-document.ts";
 import { CREDENTIALS, type Language, type Snippet } from "./snippets.ts";
 
 type Notation = "json" | Language;
@@ -106,7 +106,7 @@ const FORMATS: Record<string, string> = {
 /** The type of a value in words; of several, if it is in a list. */
 function TypeInWords({ schema, several = false }: { schema: Schema; several?: boolean }): ReactNode {
   const { $ref, type, format, items, anyOf, minimum, maximum, maxLength } = schema;
-  if ($ref !== undefined) return <a href={`#${nameOfRef($ref)}`}>{nameOfRef($ref)}</a>;
+  if ($ref !== undefined) return <a href={`#${schemaNameInRef($ref)}`}>{schemaNameInRef($ref)}</a>;
   const choices = anyOf ?? (Array.isArray(type) ? type.map((one) => ({ ...schema, type: one })) : undefined);
   if (choices) {
     return choices.map((one, index) => (

@@ -1,5 +1,5 @@
 /** Examples of answers: a value for each schema. */
-import { type ApiDocument, nameOfRef, type Schema, schemaBehind } from "./openapi-document.ts";
+import { type ApiDocument, resolveSchemaRef, type Schema, schemaNameInRef } from "./openapi-document.ts";
 
 const AT = "2026-03-02T09:30:00.000Z";
 const BEN = { email: "ben@example.net", name: "Ben Okafor" };
@@ -104,10 +104,10 @@ const fits = ({ type, anyOf, items, enum: words }: Schema, value: unknown): bool
  */
 export function makeExampleValue(document: ApiDocument, schema: Schema, name = "", within = ""): unknown {
   if (name === "id" && IDS[within] !== undefined) return IDS[within];
-  const itself = schemaBehind(document, schema);
+  const itself = resolveSchemaRef(document, schema);
   const known = VALUES[name];
   if (known !== undefined && fits(itself, known)) return known;
-  const owner = schema.$ref === undefined ? within : nameOfRef(schema.$ref);
+  const owner = schema.$ref === undefined ? within : schemaNameInRef(schema.$ref);
   const { type, format, properties, items, anyOf = [] } = itself;
   if (properties) {
     return Object.fromEntries(

@@ -74,19 +74,19 @@ export function formatOperationTitle({ operationId }: Operation): string {
 }
 
 /** Turns `#/components/schemas/Thread` into `Thread`. */
-export const nameOfRef = (ref: string): string => ref.slice(ref.lastIndexOf("/") + 1);
+export const schemaNameInRef = (ref: string): string => ref.slice(ref.lastIndexOf("/") + 1);
 
 /** Follows the reference of a schema, if it is one. @throws Error for a reference that leads nowhere */
-export function schemaBehind({ components }: ApiDocument, schema: Schema): Schema {
+export function resolveSchemaRef({ components }: ApiDocument, schema: Schema): Schema {
   if (schema.$ref === undefined) return schema;
-  const found = components.schemas[nameOfRef(schema.$ref)];
+  const found = components.schemas[schemaNameInRef(schema.$ref)];
   if (!found) throw new Error(`${schema.$ref} leads nowhere`);
   return found;
 }
 
-export function responseBehind({ components }: ApiDocument, response: ResponseObject | Reference): ResponseObject {
+export function resolveResponseRef({ components }: ApiDocument, response: ResponseObject | Reference): ResponseObject {
   if (!("$ref" in response)) return response;
-  const found = components.responses[nameOfRef(response.$ref)];
+  const found = components.responses[schemaNameInRef(response.$ref)];
   if (!found) throw new Error(`${response.$ref} leads nowhere`);
   return found;
 }

@@ -1,7 +1,7 @@
 /** The sections of the reference that are made of operations: the operations themselves, events, tools and schemas. */
-import { makeSampleData } from "../../events/catalogue.ts";
+import { makeSampleEventData } from "../../events/catalogue.ts";
 import type { EventName } from "../../events/kinds.ts";
-import { envelope } from "../../events/outbox.ts";
+import { buildEventEnvelope } from "../../events/outbox.ts";
 import type { Tool } from "../mcp/tools.ts";
 import { Code, Fields, listSchemaRows, Prose, type Row, Snippets } from "./blocks.tsx";
 import { exampleIdAt, makeExampleValue } from "./example.ts";
@@ -11,12 +11,12 @@ import {
   formatOperationTitle,
   getSuccessResponse,
   listApiEndpoints,
-  nameOfRef,
   type Operation,
   type Parameter,
-  responseBehind,
+  resolveResponseRef,
+  resolveSchemaRef,
   type Schema,
-  schemaBehind,
+  schemaNameInRef,
 } from "./openapi-document.ts";
 import { exampleRequest, listPathPlaceholders, writeRequestSnippets } from "./snippets.ts";
 
@@ -52,7 +52,7 @@ function Responses({ document, of: { responses } }: { document: ApiDocument; of:
       </thead>
       <tbody>
         {Object.entries(responses).map(([status, response]) => {
-          const { description, content = {} } = responseBehind(document, response);
+          const { description, content = {} } = resolveResponseRef(document, response);
           const [[type, { schema }] = ["", { schema: {} as Schema }]] = Object.entries(content);
           return (
             <tr key={status}>
@@ -66,7 +66,7 @@ function Responses({ document, of: { responses } }: { document: ApiDocument; of:
                     {schema.$ref === undefined ? (
                       schema.format === "binary" && <code>{type}</code>
                     ) : (
-                      <a href={`#${nameOfRef(schema.$ref)}`}>{nameOfRef(schema.$ref)}</a>
+                      <a href={`#${schemaNameInRef(schema.$ref)}`}>{schemaNameInRef(schema.$ref)}</a>
                     )}
                   </p>
                 )}
@@ -82,7 +82,7 @@ function Responses({ document, of: { responses } }: { document: ApiDocument; of:
 export function OperationSection({ document, endpoint }: { document: ApiDocument; endpoint: Endpoint }) {
   const { method, path, operation } = endpoint;
   const { operationId, summary, description, requestBody } = operation;
-  const body = requestBody && schemaBehind(document, requestBody.content["application/json"].schema);
+  const body = requestBody && resolveSchemaRef(document, requestBody.content["application/json"].schema);
   const { status, response } = getSuccessResponse(operation);
   const schema = response.content?.["application/json"]?.schema;
   const fields = schema && schema.$ref === undefined ? listSchemaRows(schema) : [];
@@ -162,8 +162,8 @@ function buildTrialData(document: ApiDocument, endpoint: Endpoint): Record<`data
 const SAMPLED_AT = Date.UTC(2026, 2, 2, 9, 30);
 
 function makeSamplePayload(event: EventName): string {
-  const data = JSON.stringify(makeSampleData(event, SAMPLED_AT));
-  const body = envelope({ eventId: "evt_01jn9x5w2b8k5e", event, createdAt: SAMPLED_AT, data });
+  const data = JSON.stringify(makeSampleEventData(event, SAMPLED_AT));
+  const body = buildEventEnvelope({ eventId: "evt_01jn9x5w2b8k5e", event, createdAt: SAMPLED_AT, data });
   return JSON.stringify(JSON.parse(body), null, 2);
 }
 
@@ -181,7 +181,7 @@ export function EventSection({ document, event }: { document: ApiDocument; event
           </a>
         </h3>
         <p>{post.summary}.</p>
-        <Fields label="Body, as JSON" rows={listSchemaRows(schemaBehind(document, schema))} />
+        <Fields label="Body, as JSON" rows={listSchemaRows(resolveSchemaRef(document, schema))} />
         <details>
           <summary>Headers of the delivery</summary>
           <Parameters of={post} />
@@ -238,7 +238,7 @@ export function ToolSection({ tool }: { tool: Tool }) {
 type Schemas = ApiDocument["components"]["schemas"];
 
 const requestBodyName = ({ requestBody }: Operation): string =>
-  nameOfRef(requestBody?.content["application/json"].schema.$ref ?? "");
+  schemaNameInRef(requestBody?.content["application/json"].schema.$ref ?? "");
 
 /** Gives the schemas of responses by name. The bodies of requests and events stand in their own sections. */
 export function listResponseSchemas(documents: readonly ApiDocument[]): [name: string, schema: Schema][] {

@@ -6,8 +6,8 @@ import { appRequests } from "../../operations/manifest.macro.ts" with { type: "m
 import type { AppRequests } from "../../operations/manifest.macro.ts";
 import type { AnswerOf, Download } from "../../operations/operation.ts";
 import type { AppOperations } from "../../operations/operations.ts";
-import { doubt, isFromProxy } from "./server-away.ts";
-import { confirmation, nextSession, type Proof } from "./waiting-requests.ts";
+import { isProxyFailure, waitUntilServerAnswers } from "./server-away.ts";
+import { type Proof, waitForIdentityProof, waitForSignIn } from "./waiting-requests.ts";
 
 export class Refusal extends Error {
   override readonly name = "Refusal";
@@ -57,10 +57,10 @@ async function ask(name: Name, given?: Given, how?: Leaving): Promise<unknown> {
 }
 
 async function mayRepeat({ status, proof }: Refusal, name: Name, times: number): Promise<boolean> {
-  if (proof) return confirmation(proof);
+  if (proof) return waitForIdentityProof(proof);
   if (status !== 401 || OUTSIDE_SESSION.has(name)) return false;
   // Once at once: a confirmation may have replaced the cookie while the request was under way.
-  return times === 1 || nextSession();
+  return times === 1 || waitForSignIn();
 }
 
 async function askOnce(name: Name, given?: Given, { leaving } = { leaving: false }): Promise<unknown> {
@@ -71,8 +71,8 @@ async function askOnce(name: Name, given?: Given, { leaving } = { leaving: false
     keepalive: leaving && content !== undefined && content.length < MOST_LEAVING,
     ...(content !== undefined && { body: content, headers: { "content-type": "application/json" } }),
   }).catch(() => undefined);
-  if (!response || isFromProxy(response)) {
-    void doubt();
+  if (!response || isProxyFailure(response)) {
+    void waitUntilServerAnswers();
     throw new Refusal(0, OFFLINE);
   }
   const text = await response.text();

@@ -117,7 +117,7 @@ const open = new Set<Autosave>();
 const lastSaves = new Set<Promise<void>>();
 
 /** Saves all drafts, and waits for the last saves of closed ones. @throws Error if a save failed */
-export async function saveEverything(): Promise<void> {
+export async function saveAllDrafts(): Promise<void> {
   await Promise.all([...lastSaves, ...[...open].map((autosave) => autosave.flush())]);
 }
 
@@ -125,7 +125,7 @@ export async function saveEverything(): Promise<void> {
  * Saves the draft when the page is hidden or closed; the browser asks before it closes a page with unsaved changes.
  * `gone` is called when the composer unmounts; its promise settles with the last save.
  */
-export function useLeaving(autosave: Autosave, gone: () => Promise<void>): void {
+export function useSaveOnLeaving(autosave: Autosave, gone: () => Promise<void>): void {
   const latest = useRef(gone);
   latest.current = gone;
   useEffect(() => {

@@ -1,7 +1,7 @@
 /** State that several parts of the page share and that is not in the URL: a value, and a hook that follows it. */
 import { useSyncExternalStore } from "react";
 
-export function cell<T>(initial: T) {
+export function createSharedValue<T>(initial: T) {
   let value = initial;
   const listeners = new Set<() => void>();
   const get = () => value;

@@ -3,7 +3,7 @@
  * beginnings of its words, in any order, and by letters in between.
  */
 import { useEffect, useRef } from "react";
-import { cell } from "./cell.ts";
+import { createSharedValue } from "./cell.ts";
 
 export interface Command {
   name: string;
@@ -16,7 +16,7 @@ export interface Command {
 }
 
 /** The number of the palette that is open, 0 for none: one that still closes does not close its successor. */
-const open = cell(0);
+const open = createSharedValue(0);
 let opened = 0;
 export const usePalette = open.use;
 export const openPalette = (): void => open.set(++opened);

@@ -1,5 +1,5 @@
 /** How much room a row of a list takes, chosen in this browser. */
-import { cell } from "./cell.ts";
+import { createSharedValue } from "./cell.ts";
 
 type Density = "comfortable" | "compact";
 const KEY = "mailroom.density";
@@ -12,7 +12,7 @@ function stored(): Density {
   }
 }
 
-const density = cell<Density>(stored());
+const density = createSharedValue<Density>(stored());
 /** A hook: true while rows are compact. */
 export const useCompact = (): boolean => density.use() === "compact";
 

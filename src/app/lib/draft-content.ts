@@ -33,7 +33,7 @@ export interface Start {
   signs?: true;
 }
 
-export const blank = (from: string, to?: string): Start => ({
+export const blankComposerStart = (from: string, to?: string): Start => ({
   fields: { from, to: to === undefined ? "" : `${to}, `, cc: "", bcc: "", subject: "" },
   text: "",
   html: false,
@@ -137,7 +137,7 @@ export const shownName = (entry: string): string => {
 const signatureBlock = (signature: string): string => (signature === "" ? "" : `\n\n-- \n${signature}`);
 
 /** The text with another signature in the place of the one at its end; one that was edited stays. */
-export function signed(text: string, before: string, after: string): string {
+export function replaceSignature(text: string, before: string, after: string): string {
   if (!text.endsWith(signatureBlock(before))) return text;
   return text.slice(0, text.length - signatureBlock(before).length) + signatureBlock(after);
 }
@@ -148,7 +148,7 @@ const MENTIONS_FILE =
   /\b(?:attach(?:ed|ments?|ing)|enclosed|anbei|angehängt|im anhang|beigefügt|ci-joint|pièces? jointes?|adjunt[oa]s?|allegat[oi]|bijlagen?|bijgevoegd|em anexo)\b/iu;
 
 /** Questions about what a person probably forgot before they pressed Send. `subject`: undefined where none is asked for. */
-export function doubtsAbout({
+export function listSendingDoubts({
   subject,
   text,
   files,

@@ -5,7 +5,7 @@ const LEAST = 0.35;
  * Makes the content of a message as small as it takes to fit the width of its frame, without changing its layout.
  * Returns true if it is shown smaller than it was written.
  */
-export function fitWidth(main: HTMLElement): boolean {
+export function fitMessageWidth(main: HTMLElement): boolean {
   main.style.zoom = "";
   const { clientWidth, scrollWidth } = main;
   if (scrollWidth <= clientWidth + 1 || clientWidth === 0) return false;

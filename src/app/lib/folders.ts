@@ -1,6 +1,6 @@
 /** The folders of a mailbox, the mailbox on the page, and the state of the sidebar that lists them. */
 import { Archive, Clock, FileText, Inbox, Layers, OctagonAlert, Send, Star, Trash2 } from "lucide-react";
-import { cell } from "./cell.ts";
+import { createSharedValue } from "./cell.ts";
 import type { MailboxView } from "./mail-views.ts";
 
 export const FOLDERS = [
@@ -24,7 +24,7 @@ export const findFolderById = (id: string): (typeof FOLDERS)[number] | undefined
   FOLDERS.find((folder) => folder.id === id);
 
 /** True while the sidebar is open on a phone. */
-const open = cell(false);
+const open = createSharedValue(false);
 
 export const openSidebar = (): void => open.set(true);
 export const closeSidebar = (): void => open.set(false);

@@ -46,5 +46,5 @@ export function formatByteSize(bytes: number): string {
 }
 
 /** "1 alias", "2 aliases". */
-export const counted = (count: number, one: string, many = `${one}s`): string =>
+export const formatCount = (count: number, one: string, many = `${one}s`): string =>
   `${count.toLocaleString()} ${count === 1 ? one : many}`;

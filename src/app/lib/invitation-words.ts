@@ -50,7 +50,7 @@ export function formatEventTime(
 }
 
 /** True if `later` replaces `earlier`: the same event in a later version, or written later. */
-export function replaces(later: InvitationView, earlier: InvitationView): boolean {
+export function replacesInvitation(later: InvitationView, earlier: InvitationView): boolean {
   if (later.uid !== earlier.uid || later.occurrence !== earlier.occurrence) return false;
   if (later.method !== "request" && later.method !== "cancel") return false;
   return (

@@ -1,7 +1,7 @@
 /** The journal of an API key, and what its undo does, in plain words. Pure. */
 
 import type { JournalEntryView, UndoView } from "../pages/settings/settings-developers.ts";
-import { counted } from "./format.ts";
+import { formatCount } from "./format.ts";
 
 /** Deeds of operations, by their names, in words for people. */
 const DEEDS: Readonly<Record<string, string>> = {
@@ -56,16 +56,16 @@ function describeJournalEntry({
   recipients,
   sent,
 }: JournalEntryView): string {
-  const to = (count: number) => counted(count, "recipient");
+  const to = (count: number) => formatCount(count, "recipient");
   const described = describeOperation(operation);
   if (kind === "read") return reads === null || reads === 1 ? described : `${described} ${reads} times`;
   if (kind === "refused") return `would have ${described}, but ${REFUSALS[outcome] ?? `was refused (${outcome})`}`;
-  if (operation === "undo") return changes > 0 ? `${described}, of ${counted(changes, "conversation")}` : described;
+  if (operation === "undo") return changes > 0 ? `${described}, of ${formatCount(changes, "conversation")}` : described;
   if (operation === "approve") return sent > 0 ? `${described}, and went to ${to(sent)}` : described;
   if (outcome === "held") return `a message to ${to(recipients)} waits for approval`;
   if (sent > 0) return `sent a message to ${to(sent)}`;
   if (recipients > 0) return `scheduled a message to ${to(recipients)}`;
-  return changes > 1 ? `changed ${counted(changes, "conversation")}` : described;
+  return changes > 1 ? `changed ${formatCount(changes, "conversation")}` : described;
 }
 
 type UndoneField = UndoView["fields"][number];
@@ -81,7 +81,7 @@ const fieldName = ({ field, label }: UndoneField): string =>
   field === "label" && label !== undefined ? `the label “${label}”` : (FIELDS[field] ?? field);
 
 /** The fields of each conversation, in the order in which the conversations come. */
-export function byThread(fields: readonly UndoneField[]): [threadId: string, fields: string[]][] {
+export function groupUndoneByThread(fields: readonly UndoneField[]): [threadId: string, fields: string[]][] {
   const found = new Map<string, string[]>();
   for (const field of fields) found.set(field.threadId, [...(found.get(field.threadId) ?? []), fieldName(field)]);
   return [...found];
@@ -98,9 +98,9 @@ const REASONS: Readonly<Record<UndoView["left"][number]["reason"], string>> = {
 };
 
 /** The changes that an undo left as they are: a line for each reason. */
-export function leftBecause({ left, leftChanges }: Pick<UndoView, "left" | "leftChanges">): string[] {
+export function listReasonsNotUndone({ left, leftChanges }: Pick<UndoView, "left" | "leftChanges">): string[] {
   const counts = new Map<string, number>();
   for (const { reason } of left) counts.set(REASONS[reason], (counts.get(REASONS[reason]) ?? 0) + 1);
-  const lines = [...counts].map(([reason, count]) => `${counted(count, "change")}: ${reason}`);
+  const lines = [...counts].map(([reason, count]) => `${formatCount(count, "change")}: ${reason}`);
   return leftChanges > left.length ? [...lines, `${leftChanges - left.length} more`] : lines;
 }

@@ -6,8 +6,8 @@
  */
 import { type ComponentType, cloneElement, type ReactElement, useEffect, useState } from "react";
 import { Failed, Skeleton } from "../parts/ui/notice.tsx";
-import { saveEverything } from "./autosave.ts";
-import { doubt } from "./server-away.ts";
+import { saveAllDrafts } from "./autosave.ts";
+import { waitUntilServerAnswers } from "./server-away.ts";
 import { toastFailure } from "./toast.ts";
 
 interface Lazy<Part> {
@@ -28,7 +28,10 @@ function createLazy<Part>(ask: () => Promise<Part>): Lazy<Part> {
   }
   const lazy = {
     get: () => loaded,
-    load: () => begin().catch(async () => ((await doubt()) ? begin().catch(() => renewPage(true)) : renewPage(false))),
+    load: () =>
+      begin().catch(async () =>
+        (await waitUntilServerAnswers()) ? begin().catch(() => renewPage(true)) : renewPage(false),
+      ),
     preload: () => begin().catch(() => {}),
   };
   all.push(lazy);
@@ -59,7 +62,7 @@ async function renewPage(anyway: boolean): Promise<void> {
   if (!response?.ok || (!anyway && (await response.text()).includes(ownScript()))) {
     throw new Error("This part of the page could not be loaded. Check your connection, then try again.");
   }
-  await saveEverything();
+  await saveAllDrafts();
   window.location.reload();
   await new Promise(() => {});
 }

@@ -4,9 +4,9 @@
  */
 import { useEffect } from "react";
 import { api, urlTo } from "./api-client.ts";
-import { cell } from "./cell.ts";
+import { createSharedValue } from "./cell.ts";
 import { meQuery, queryClient, refreshMail } from "./queries.ts";
-import { doubt, onReturn } from "./server-away.ts";
+import { onServerReturn, waitUntilServerAnswers } from "./server-away.ts";
 
 /** News within this time causes one refresh, ms. */
 const GATHERED_MS = 200;
@@ -14,9 +14,9 @@ const AGAIN_MS = 5_000;
 /** More than two heartbeats of the server: after this silence the connection counts as dead, ms. */
 const SILENCE_MS = 60_000;
 
-const cutOff = cell(false);
+const cutOff = createSharedValue(false);
 /** A hook: true while there is no connection for news. */
-export const useCutOff = cutOff.use;
+export const useLiveUpdatesCutOff = cutOff.use;
 
 let position: string | undefined;
 let gathered: Set<string> | "all" | undefined;
@@ -74,7 +74,7 @@ export function useLiveMail(): void {
       });
       source.addEventListener("error", () => {
         cutOff.set(true);
-        void doubt();
+        void waitUntilServerAnswers();
         if (source?.readyState !== EventSource.CLOSED) return;
         wait(AGAIN_MS);
         askAnything();
@@ -87,7 +87,7 @@ export function useLiveMail(): void {
     }
 
     listen();
-    const forget = onReturn(listen);
+    const forget = onServerReturn(listen);
     return () => {
       clearTimeout(next);
       source?.close();

@@ -3,7 +3,7 @@
  * after Send.
  */
 import { api, Refusal } from "./api-client.ts";
-import { cell } from "./cell.ts";
+import { createSharedValue } from "./cell.ts";
 import type { Start } from "./draft-content.ts";
 import type { SentDraft } from "./mail-views.ts";
 import { queryClient, refreshMail } from "./queries.ts";
@@ -44,7 +44,7 @@ const WINDOW_PX = 652;
 const SIDES_PX = 300;
 
 /** Open composers, in the order in which they were opened. */
-const windows = cell<readonly Composing[]>([]);
+const windows = createSharedValue<readonly Composing[]>([]);
 let count = 0;
 
 /** Shows a window; minimises the oldest ones that have no room beside it. */
@@ -64,7 +64,7 @@ function open(begun: Begun): void {
 }
 
 /** Opens a window for a new message. */
-export const startMessage = (from?: string, to?: string): void => open({ kind: "new", from, to });
+export const openNewMessage = (from?: string, to?: string): void => open({ kind: "new", from, to });
 /** Opens a draft, unless a window has it. */
 function openDraft(draftId: string, { fresh } = { fresh: false }): void {
   const known = windows.get().find((one) => one.draftId === draftId);
@@ -72,22 +72,22 @@ function openDraft(draftId: string, { fresh } = { fresh: false }): void {
   else open({ kind: "draft", draftId, fresh });
 }
 /** Opens a message again whose last save failed. */
-export const reopen = (start: Start): void => open({ kind: "unsaved", start });
+export const reopenUnsavedMessage = (start: Start): void => open({ kind: "unsaved", start });
 
 function change(key: number, by: Partial<Composing>): void {
   windows.set(windows.get().map((one) => (one.key === key ? ({ ...one, ...by } as Composing) : one)));
 }
 /** Notes the draft as which the message in a window was saved. */
-export function noteSaved(key: number, draftId: string): void {
+export function noteSavedDraft(key: number, draftId: string): void {
   if (windows.get().some((one) => one.key === key && one.draftId !== draftId)) change(key, { draftId });
 }
-export const noteSubject = (key: number, subject: string): void => change(key, { subject });
-export function resize(key: number, size: Size): void {
+export const noteComposerSubject = (key: number, subject: string): void => change(key, { subject });
+export function resizeComposer(key: number, size: Size): void {
   if (size === "minimised") change(key, { size });
   else show(windows.get(), key, size);
 }
 /** Closes a window, which saves what is in it. */
-export const closeMessage = (key: number): void => windows.set(windows.get().filter((one) => one.key !== key));
+export const closeComposer = (key: number): void => windows.set(windows.get().filter((one) => one.key !== key));
 export const useMessageWindows = windows.use;
 
 /** Makes a draft that forwards the message, and opens it. */
@@ -102,7 +102,7 @@ export async function forwardMessage(messageId: string): Promise<void> {
 }
 
 /** Makes a draft of the person's own with what a held message has, and opens it. */
-export async function editCopy(messageId: string): Promise<void> {
+export async function editHeldCopy(messageId: string): Promise<void> {
   try {
     const { draftId } = await api.copyHeld({ id: messageId });
     openDraft(draftId);
@@ -115,7 +115,7 @@ export async function editCopy(messageId: string): Promise<void> {
 
 /** A message that is due later than this is shown as scheduled, ms. */
 const SOON_MS = 60_000;
-export const isOnItsWay = (dueAt: string): boolean => msUntil(dueAt) <= SOON_MS;
+export const isSendingSoon = (dueAt: string): boolean => msUntil(dueAt) <= SOON_MS;
 /** Wait after the due time, and before each further check, ms. */
 const CHECK_AFTER_MS = 1_500;
 const MOST_CHECKS = 10;

@@ -1,8 +1,8 @@
 /** Policies of API keys: read as plain sentences, edited in a form, and proposed for purposes. Pure. */
 
 import type { KeyView } from "../pages/settings/settings-developers.ts";
-import { counted } from "./format.ts";
-import { fullTime, localInput } from "./time-format.ts";
+import { formatCount } from "./format.ts";
+import { fullTime, toLocalTimeInput } from "./time-format.ts";
 
 export type Policy = KeyView["policy"];
 export type Scope = KeyView["scopes"][number];
@@ -60,8 +60,8 @@ export function policySentences(
         : `It reaches only ${listed(mailboxes.map((named) => (named.includes("@") ? named : (findMailboxAddress(named) ?? "a mailbox that you cannot see"))))}.`),
     policy.send === "hold" && "Everything it sends waits for approval.",
     recipients && recipientsSentence(recipients, policy.otherwise),
-    recipientsPerDay !== undefined && `It writes to at most ${counted(recipientsPerDay, "recipient")} in 24 hours.`,
-    changesPerHour !== undefined && `It makes at most ${counted(changesPerHour, "change")} an hour.`,
+    recipientsPerDay !== undefined && `It writes to at most ${formatCount(recipientsPerDay, "recipient")} in 24 hours.`,
+    changesPerHour !== undefined && `It makes at most ${formatCount(changesPerHour, "change")} an hour.`,
     policy.codes === false && "One-time codes and sign-in links are masked in what it reads.",
     networks && (networks.length === 0 ? "It works from no network." : `It works only from ${listed(networks, "or")}.`),
     expiresAt !== undefined && `It expires ${fullTime(expiresAt)}.`,
@@ -105,7 +105,7 @@ export function policyToDraft(
     send: policy.send ?? "direct",
     recipientsPerDay: recipientsPerDay === undefined ? "" : String(recipientsPerDay),
     changesPerHour: changesPerHour === undefined ? "" : String(changesPerHour),
-    expiresAt: expiresAt === undefined ? "" : localInput(expiresAt),
+    expiresAt: expiresAt === undefined ? "" : toLocalTimeInput(expiresAt),
     networks: (policy.networks ?? []).join("\n"),
     masksCodes: policy.codes === false,
   };

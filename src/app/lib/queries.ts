@@ -12,7 +12,7 @@ import {
 } from "@tanstack/react-query";
 import { type Answer, api, fetchAllPages, MOST_OF_A_PAGE, Refusal } from "./api-client.ts";
 import type { ListFilters, Person, ThreadListView } from "./mail-views.ts";
-import { isAway, onReturn } from "./server-away.ts";
+import { isServerAway, onServerReturn } from "./server-away.ts";
 import { toast, toastFailure } from "./toast.ts";
 
 /**
@@ -25,14 +25,16 @@ export const queryClient = new QueryClient({
     queries: {
       staleTime: 20_000,
       retry: (failures, error) =>
-        isAway() || (failures < 2 && !(error instanceof Refusal && error.status >= 400 && error.status < 500)),
+        isServerAway() || (failures < 2 && !(error instanceof Refusal && error.status >= 400 && error.status < 500)),
     },
     // What a person does is refused at once while the server is away.
     mutations: { networkMode: "always" },
   },
 });
 
-onReturn(() => void queryClient.refetchQueries({ type: "active", predicate: ({ state }) => state.status === "error" }));
+onServerReturn(
+  () => void queryClient.refetchQueries({ type: "active", predicate: ({ state }) => state.status === "error" }),
+);
 
 export const meQuery = queryOptions({ queryKey: ["me"], queryFn: () => api.getMe(), staleTime: 300_000 });
 
@@ -45,7 +47,7 @@ export const standbyQuery = queryOptions({
 });
 
 /** True: show the pages for owners and admins. The server enforces it (http/app-api.ts). */
-export const administers = ({ role }: Person): boolean => role !== "member";
+export const isOwnerOrAdmin = ({ role }: Person): boolean => role !== "member";
 
 export const mailboxesQuery = queryOptions({
   queryKey: ["mailboxes"],
@@ -87,7 +89,7 @@ export const classificationQuery = (messageId: string) =>
 export const warningsQuery = (messageId: string) =>
   queryOptions({ queryKey: ["warnings", messageId], queryFn: () => api.getWarnings({ id: messageId }) });
 
-export const receivedQuery = (messageId: string) =>
+export const receivedDetailsQuery = (messageId: string) =>
   queryOptions({ queryKey: ["received", messageId], queryFn: () => api.getReceived({ id: messageId }) });
 
 export const invitationQuery = (messageId: string) =>
@@ -109,7 +111,7 @@ export const labelsQuery = (mailbox: string | undefined) =>
   });
 
 /** Signature and templates of a mailbox. */
-export const textsQuery = (mailboxId: string | undefined) =>
+export const mailboxTextsQuery = (mailboxId: string | undefined) =>
   queryOptions({
     queryKey: ["texts", mailboxId],
     queryFn: () => api.getTexts({ id: mailboxId ?? "" }),

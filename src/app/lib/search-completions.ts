@@ -115,7 +115,7 @@ export function suggestionsFor(text: string, { people, labels, recent }: Known):
 }
 
 /** The beginning of a name or address to look up: a plain last word, or one after from:, to: or cc:. */
-export function personWanted(text: string): string | undefined {
+export function findPersonToComplete(text: string): string | undefined {
   const { operator, value } = lastWord(text);
   return (operator === undefined || OF_PEOPLE.includes(operator)) && value !== "" ? value : undefined;
 }

@@ -3,19 +3,19 @@
  * refused where they were begun. The page asks until the server answers, and then everything goes on.
  */
 import { onlineManager } from "@tanstack/react-query";
-import { cell } from "./cell.ts";
+import { createSharedValue } from "./cell.ts";
 
 /** Wait before the server is asked again, ms. */
 const ASK_AGAIN_MS = 2_000;
 
-const away = cell(false);
+const away = createSharedValue(false);
 /** A hook: true while the server does not answer. */
-export const useAway = away.use;
-export const isAway = away.get;
+export const useServerAway = away.use;
+export const isServerAway = away.get;
 
 const returns = new Set<() => void>();
 /** Calls `listener` each time the server is back; returns a function that ends that. */
-export function onReturn(listener: () => void): () => void {
+export function onServerReturn(listener: () => void): () => void {
   returns.add(listener);
   return () => void returns.delete(listener);
 }
@@ -35,7 +35,7 @@ let asking: Promise<boolean> | undefined;
 /**
  * Call it when a request or a connection failed. Resolves once the server answers, with true if it was away until then.
  */
-export function doubt(): Promise<boolean> {
+export function waitUntilServerAnswers(): Promise<boolean> {
   asking ??= askUntilAnswered().finally(() => {
     asking = undefined;
   });
@@ -53,11 +53,11 @@ async function askUntilAnswered(): Promise<boolean> {
 
 const answers = async (): Promise<boolean> => {
   const response = await fetch("/healthz", { cache: "no-store" }).catch(() => undefined);
-  return response !== undefined && !isFromProxy(response);
+  return response !== undefined && !isProxyFailure(response);
 };
 
 /** True for the response of a proxy that cannot reach the server: the server's own errors are JSON. */
-export const isFromProxy = ({ status, headers }: Response): boolean =>
+export const isProxyFailure = ({ status, headers }: Response): boolean =>
   status >= 502 && status <= 504 && headers.get("content-type")?.startsWith("application/json") !== true;
 
 /** Resolves after a while, or as soon as the browser has a network again. */
@@ -72,11 +72,11 @@ const soon = (): Promise<void> =>
     addEventListener("online", end);
   });
 
-addEventListener("offline", () => void doubt());
+addEventListener("offline", () => void waitUntilServerAnswers());
 
-const waiting = cell(0);
+const waiting = createSharedValue(0);
 /** A hook: the number of changes that wait for the server. */
-export const useWaiting = waiting.use;
+export const useWaitingChanges = waiting.use;
 let lastInLine: Promise<unknown> = Promise.resolve();
 
 /** Sends a change that may be sent twice. While the server is away, it waits behind those that wait already. */
@@ -96,7 +96,7 @@ export async function sendInLine<T>(send: () => Promise<T>): Promise<T> {
 
 async function sendOnReturn<T>(send: () => Promise<T>): Promise<T> {
   for (;;) {
-    const wasAway = await doubt();
+    const wasAway = await waitUntilServerAnswers();
     try {
       return await send();
     } catch (error) {

@@ -1,5 +1,5 @@
 /** The service worker (worker/worker.ts), and installing the app. */
-import { cell } from "./cell.ts";
+import { createSharedValue } from "./cell.ts";
 
 const WORKER_PATH = "/service-worker.js";
 
@@ -8,13 +8,13 @@ interface InstallOffer extends Event {
   prompt(): Promise<unknown>;
 }
 
-const offer = cell<InstallOffer | undefined>(undefined);
+const offer = createSharedValue<InstallOffer | undefined>(undefined);
 /** A hook: the browser's offer to install the app. */
 export const useInstallOffer = offer.use;
-export const forgetOffer = (): void => offer.set(undefined);
+export const forgetInstallOffer = (): void => offer.set(undefined);
 
 /** Starts the service worker. `go`: opens a path of the app, for notifications. */
-export function startWorker(go: (path: string) => void): void {
+export function startServiceWorker(go: (path: string) => void): void {
   addEventListener("beforeinstallprompt", (event) => {
     event.preventDefault();
     offer.set(event as InstallOffer);

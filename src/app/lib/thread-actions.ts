@@ -4,7 +4,7 @@
  */
 import type { InfiniteData } from "@tanstack/react-query";
 import { api } from "./api-client.ts";
-import { counted } from "./format.ts";
+import { formatCount } from "./format.ts";
 import type {
   ListFilters,
   RefusedThread,
@@ -72,7 +72,7 @@ function show(
 
 /** `done`, with the count if it is not 1. */
 const formatDoneCount = (done: string, count: number): string =>
-  count === 1 ? done : `${done}: ${counted(count, "conversation")}`;
+  count === 1 ? done : `${done}: ${formatCount(count, "conversation")}`;
 
 function tellRefused(refused: readonly RefusedThread[], done: string, count: number): string {
   const [first] = refused;
@@ -89,7 +89,7 @@ async function inPortions<T>(
 ): Promise<void> {
   for (let from = 0; from < all.length; from += atOnce) {
     if (all.length > AT_ONCE)
-      toast({ text: `${doing}: ${from.toLocaleString()} of ${counted(all.length, "conversation")}…` });
+      toast({ text: `${doing}: ${from.toLocaleString()} of ${formatCount(all.length, "conversation")}…` });
     await work(all.slice(from, from + atOnce));
   }
 }

@@ -33,7 +33,7 @@ export const dayAndTime = (iso: string): string =>
 export const timeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 /** The time in so many milliseconds, as shortTime shows it. */
-export const timeIn = (ms: number): string => shortTime(new Date(now().getTime() + ms).toISOString());
+export const formatTimeFromNow = (ms: number): string => shortTime(new Date(now().getTime() + ms).toISOString());
 
 export const msUntil = (iso: string): number => new Date(iso).getTime() - now().getTime();
 
@@ -66,10 +66,10 @@ const local = (date: Date): string =>
   `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}T${two(date.getHours())}:${two(date.getMinutes())}`;
 
 /** An ISO 8601 time as the value of such an input. */
-export const localInput = (iso: string): string => local(new Date(iso));
+export const toLocalTimeInput = (iso: string): string => local(new Date(iso));
 
 /** Bounds and initial value of such an input for a snooze, within the server's limit of a year. */
-export function localTime(): { least: string; most: string; initial: string } {
+export function localTimeInputBounds(): { least: string; most: string; initial: string } {
   const inDays = (days: number, hour?: number): Date => {
     const date = now();
     date.setDate(date.getDate() + days);
@@ -81,7 +81,7 @@ export function localTime(): { least: string; most: string; initial: string } {
 
 /** The time in such an input, if it is within the coming year. */
 export function readLocalTime(text: string): Date | undefined {
-  const { most } = localTime();
+  const { most } = localTimeInputBounds();
   const date = new Date(text);
   return date.getTime() > now().getTime() && text <= most ? date : undefined;
 }

@@ -2,7 +2,7 @@
  * Short messages over the page, one at a time, and the undo of actions: of the present message's, and of the latest
  * lasting ones.
  */
-import { cell } from "./cell.ts";
+import { createSharedValue } from "./cell.ts";
 
 export interface Toast {
   text: string;
@@ -17,7 +17,7 @@ export interface Toast {
 const SHOWN_MS = 7_000;
 const MOST_UNDONE = 30;
 
-const current = cell<Toast | undefined>(undefined);
+const current = createSharedValue<Toast | undefined>(undefined);
 let timer: ReturnType<typeof setTimeout> | undefined;
 /** Undos of lasting actions, the latest last. */
 const lasting: (() => void)[] = [];

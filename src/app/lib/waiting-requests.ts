@@ -3,7 +3,7 @@
  * person of this page has signed in again (pages/sign-in-page.tsx), or has proven their identity
  * (pages/settings/settings-layout.tsx). They are refused if somebody else signs in, or the person cancels.
  */
-import { cell } from "./cell.ts";
+import { createSharedValue } from "./cell.ts";
 
 /** A proof is a password; with `code`, also a code of the second factor. */
 export interface Proof {
@@ -12,7 +12,7 @@ export interface Proof {
 
 /** `shown`: what the page asks for, undefined while nobody waits. */
 function createWait<Asked>() {
-  const shown = cell<Asked | undefined>(undefined);
+  const shown = createSharedValue<Asked | undefined>(undefined);
   const waiting: ((again: boolean) => void)[] = [];
   return {
     use: shown.use,
@@ -32,17 +32,17 @@ const session = createWait<true>();
 const proof = createWait<Proof>();
 
 /** Resolves at the next sign-in, with true if it was the person of this page, whose requests may then be repeated. */
-export const nextSession = (): Promise<boolean> => session.begin(true);
+export const waitForSignIn = (): Promise<boolean> => session.begin(true);
 /** Call it when the person of this page has signed in again. */
-export const sessionBegan = (): void => session.end(true);
+export const noteSignedInAgain = (): void => session.end(true);
 /** Call it after a sign-in that may be another person's. */
-export const sessionReplaced = (): void => session.end(false);
+export const noteOtherSignIn = (): void => session.end(false);
 /** A hook: true after the session has ended. */
 export const useSessionEnded = (): boolean => session.use() === true;
 
 /** Resolves when the person gave the proof or cancelled, with true if the request may be repeated. */
-export const confirmation = (wanted: Proof): Promise<boolean> => proof.begin(wanted);
+export const waitForIdentityProof = (wanted: Proof): Promise<boolean> => proof.begin(wanted);
 /** Ends the wait: the proof was given, or the person cancelled. */
-export const endConfirmation = (given: boolean): void => proof.end(given);
+export const endIdentityProofWait = (given: boolean): void => proof.end(given);
 /** A hook: the proof that is wanted now. */
 export const useWantedProof = (): Proof | undefined => proof.use();

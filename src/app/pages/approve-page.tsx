@@ -8,9 +8,9 @@ import { Check, CircleAlert, Hourglass, Menu as MenuIcon, X } from "lucide-react
 import { useEffect, useRef, useState } from "react";
 import { api, Refusal } from "../lib/api-client.ts";
 import { openSidebar } from "../lib/folders.ts";
-import { counted } from "../lib/format.ts";
+import { formatCount } from "../lib/format.ts";
 import type { WaitingView } from "../lib/mail-views.ts";
-import { editCopy } from "../lib/open-composers.ts";
+import { editHeldCopy } from "../lib/open-composers.ts";
 import { approvalsQuery, refreshMail } from "../lib/queries.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { fullTime, shortTime } from "../lib/time-format.ts";
@@ -114,7 +114,7 @@ export function ApprovePage() {
     // A key that is held down would approve what nobody has read.
     y: ({ repeat }) => !repeat && begin("approve"),
     n: () => begin("reject"),
-    m: () => toOpen !== undefined && void editCopy(toOpen),
+    m: () => toOpen !== undefined && void editHeldCopy(toOpen),
   });
 
   return (
@@ -225,14 +225,14 @@ export function ApprovePage() {
 }
 
 const formatApprovalQuestion = (decision: Decision, count: number): string =>
-  `${decision === "approve" ? "Approve" : "Reject"} ${count === 1 ? "this message" : counted(count, "message")}?`;
+  `${decision === "approve" ? "Approve" : "Reject"} ${count === 1 ? "this message" : formatCount(count, "message")}?`;
 
 /** `later`: when an approved message is sent, if not now. The refusal of a single one stands beside it. */
 function tell(decision: Decision, { done, of, later }: { done: number; of: number; later: string | undefined }): void {
   const did = decision === "approve" ? "Approved" : "Rejected";
   const failed = of - done;
   if (of > 1) {
-    const text = `${did}: ${counted(done, "message")}`;
+    const text = `${did}: ${formatCount(done, "message")}`;
     toast(failed === 0 ? { text } : { text: `${text}. Not done: ${failed}; the list shows why`, tone: "danger" });
   } else if (failed === 0) toast({ text: later === undefined ? did : `${did}: it is sent ${fullTime(later)}` });
 }
@@ -346,7 +346,7 @@ function Question({
           <X size={15} aria-hidden /> Cancel
         </Button>
         <Button kind={rejects ? "destroy" : "primary"} type="submit">
-          {rejects ? "Reject" : "Approve"} {about.length > 1 && counted(about.length, "message")}
+          {rejects ? "Reject" : "Approve"} {about.length > 1 && formatCount(about.length, "message")}
         </Button>
       </div>
     </form>

@@ -3,16 +3,16 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
 import { api } from "../lib/api-client.ts";
-import { sessionReplaced } from "../lib/waiting-requests.ts";
+import { noteOtherSignIn } from "../lib/waiting-requests.ts";
 import { Button } from "../parts/ui/button.tsx";
 import { Field, NewPassword } from "../parts/ui/fields.tsx";
 import { Form } from "../parts/ui/form.tsx";
-import { LinkPage, useToken } from "./link-page.tsx";
+import { LinkPage, useLinkToken } from "./link-page.tsx";
 import type { InvitedView } from "./settings/settings-identity.ts";
 import { SignInForm, type SignInGiven } from "./sign-in-page.tsx";
 
 export function ChoosePassword() {
-  const token = useToken();
+  const token = useLinkToken();
   return (
     <LinkPage
       token={token}
@@ -33,7 +33,7 @@ function Chosen({ token, invited: { email, isReset } }: { token: string; invited
   function goOn(): void {
     // Another person may have been signed in here before, whose data must not be shown.
     client.clear();
-    sessionReplaced();
+    noteOtherSignIn();
     router.history.push("/mail/inbox");
   }
   const choose = useMutation({

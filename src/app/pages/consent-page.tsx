@@ -9,7 +9,7 @@ import { api, Refusal } from "../lib/api-client.ts";
 import { AUTHORIZATION, type AuthorizationView, authorizationQuery } from "../lib/oauth-queries.ts";
 import { draftToPolicy, policyToDraft, SCOPE_MEANING, type Scope } from "../lib/policy-words.ts";
 import { meQuery, useChange } from "../lib/queries.ts";
-import { sessionReplaced } from "../lib/waiting-requests.ts";
+import { noteOtherSignIn } from "../lib/waiting-requests.ts";
 import { PolicyFields } from "../parts/settings/policy-fields.tsx";
 import { Badge } from "../parts/settings/settings-blocks.tsx";
 import { Button } from "../parts/ui/button.tsx";
@@ -30,7 +30,7 @@ export function ConsentPage() {
         <SignInForm
           done={() => {
             client.clear();
-            sessionReplaced();
+            noteOtherSignIn();
             return me.refetch();
           }}
         />

@@ -3,18 +3,18 @@ import { useMutation } from "@tanstack/react-query";
 import { useRouter } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type Input } from "../lib/api-client.ts";
-import { sessionReplaced } from "../lib/waiting-requests.ts";
+import { noteOtherSignIn } from "../lib/waiting-requests.ts";
 import { DnsRecords } from "../parts/settings/dns-records.tsx";
 import { CopyValue } from "../parts/settings/settings-blocks.tsx";
 import { Button } from "../parts/ui/button.tsx";
 import { Field, NewPassword } from "../parts/ui/fields.tsx";
 import { Form } from "../parts/ui/form.tsx";
-import { LinkPage, useToken } from "./link-page.tsx";
+import { LinkPage, useLinkToken } from "./link-page.tsx";
 import type { SetupView } from "./settings/settings-identity.ts";
 import { SignedOutPage } from "./sign-in-page.tsx";
 
 export function FirstRun() {
-  const token = useToken();
+  const token = useLinkToken();
   const [made, setMade] = useState<SetupView>();
   if (made) return <Done made={made} />;
   return (
@@ -112,7 +112,7 @@ function Done({ made: { address, apiKey, dns } }: { made: SetupView }) {
           kind="primary"
           className="h-9 w-full"
           onClick={() => {
-            sessionReplaced();
+            noteOtherSignIn();
             router.history.push("/mail/inbox");
           }}
         >

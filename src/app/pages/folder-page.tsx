@@ -5,9 +5,9 @@ import { CalendarX, Menu as MenuIcon, PenLine, SearchX, X } from "lucide-react";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { api, Refusal } from "../lib/api-client.ts";
 import { chosenMailbox, findFolderById, openSidebar } from "../lib/folders.ts";
-import { counted } from "../lib/format.ts";
+import { formatCount } from "../lib/format.ts";
 import type { DraftMarks, ListFilters, ThreadView } from "../lib/mail-views.ts";
-import { startMessage } from "../lib/open-composers.ts";
+import { openNewMessage } from "../lib/open-composers.ts";
 import {
   draftMarksQuery,
   mailboxesQuery,
@@ -22,7 +22,13 @@ import { type Target, threadActions } from "../lib/thread-actions.ts";
 import { toast, toastFailure } from "../lib/toast.ts";
 import { MakeRule } from "../parts/thread/make-rule.tsx";
 import { SearchBox } from "../parts/thread/search-box.tsx";
-import { FoundInstead, foundMessage, NothingFound, OrderChoice, SearchNotes } from "../parts/thread/search-results.tsx";
+import {
+  FoundInstead,
+  foundMessageId,
+  NothingFound,
+  OrderChoice,
+  SearchNotes,
+} from "../parts/thread/search-results.tsx";
 import { type RowActions, ThreadRow } from "../parts/thread/thread-row.tsx";
 import { confirmDeletion, type OpenMenu, SelectionBar } from "../parts/thread/thread-toolbars.tsx";
 import { Button, IconButton } from "../parts/ui/button.tsx";
@@ -74,7 +80,7 @@ export function FolderPage() {
           to: "/mail/$folder/$threadId",
           params: { folder, threadId: thread.id },
           search: true,
-          hash: foundMessage(thread),
+          hash: foundMessageId(thread),
         })
       : navigate({ to: "/mail/$folder", params: { folder }, search: true });
 
@@ -299,7 +305,7 @@ export function FolderPage() {
         </div>
         <Button
           kind="primary"
-          onClick={() => startMessage(mailbox?.address)}
+          onClick={() => openNewMessage(mailbox?.address)}
           className="absolute right-4 bottom-4 h-12! rounded-full! px-5! shadow-lg md:hidden"
         >
           <PenLine size={17} aria-hidden />
@@ -363,7 +369,7 @@ function EmptyButton({ folder, mailboxId }: { folder: "trash" | "spam"; mailboxI
     try {
       const empty = folder === "trash" ? api.emptyTrash : api.emptySpam;
       const { deleted } = await empty({ mailbox: mailboxId });
-      toast({ text: `${counted(deleted, "conversation")} deleted for good` });
+      toast({ text: `${formatCount(deleted, "conversation")} deleted for good` });
     } catch (error) {
       toastFailure(error);
     } finally {

@@ -11,7 +11,7 @@ import { SignedOutPage } from "./sign-in-page.tsx";
 const readToken = (): string => window.location.hash.slice(1);
 
 /** Takes the token off the URL. Empty if the link was cut. */
-export function useToken(): string {
+export function useLinkToken(): string {
   const [token] = useState(readToken);
   useEffect(() => history.replaceState(history.state, "", window.location.pathname), []);
   return token;

@@ -5,7 +5,7 @@ import { ArrowLeft, CalendarClock, Menu as MenuIcon, UserCheck } from "lucide-re
 import { chosenMailbox, openSidebar } from "../lib/folders.ts";
 import { formatAddressNames } from "../lib/format.ts";
 import type { ScheduledView } from "../lib/mail-views.ts";
-import { isOnItsWay } from "../lib/open-composers.ts";
+import { isSendingSoon } from "../lib/open-composers.ts";
 import { mailboxesQuery, scheduledQuery } from "../lib/queries.ts";
 import { useShortcuts } from "../lib/shortcuts.ts";
 import { dayAndTime } from "../lib/time-format.ts";
@@ -100,7 +100,7 @@ function Row({ of: { id, emailId, to, cc, subject, snippet, dueAt }, isOpen }: {
           </span>
           {emailId !== null && <UserCheck size={13} className="shrink-0 text-muted" aria-label="Approved" />}
           <time dateTime={dueAt} className="ml-auto shrink-0 text-xs text-muted tabular-nums">
-            {isOnItsWay(dueAt) ? "Sending…" : dayAndTime(dueAt)}
+            {isSendingSoon(dueAt) ? "Sending…" : dayAndTime(dueAt)}
           </time>
         </span>
         <span dir="auto" className="block truncate">

@@ -5,8 +5,8 @@ import { useEffect, useState } from "react";
 import { domainWarning } from "../lib/explanations.ts";
 import { preloadWhenIdle } from "../lib/lazy-part.tsx";
 import { useLiveMail } from "../lib/live-updates.ts";
-import { startMessage } from "../lib/open-composers.ts";
-import { administers, domainsQuery, mailboxesQuery, meQuery } from "../lib/queries.ts";
+import { openNewMessage } from "../lib/open-composers.ts";
+import { domainsQuery, isOwnerOrAdmin, mailboxesQuery, meQuery } from "../lib/queries.ts";
 import { SHORTCUTS, useShortcuts } from "../lib/shortcuts.ts";
 import { undoLatest } from "../lib/toast.ts";
 import { MessageWindows } from "../parts/composer/composer.tsx";
@@ -27,7 +27,7 @@ export function Shell() {
     void navigate({ to: "/mail/$folder", params: { folder }, search: mailbox === undefined ? {} : { mailbox } });
   useShortcuts({
     "?": () => setHelps(true),
-    c: () => startMessage(),
+    c: () => openNewMessage(),
     z: undoLatest,
     "g i": go("inbox"),
     "g s": go("starred"),
@@ -71,7 +71,7 @@ export function Shell() {
  */
 function Warnings() {
   const { data: me } = useQuery(meQuery);
-  const { data } = useQuery({ ...domainsQuery, enabled: me !== undefined && administers(me) });
+  const { data } = useQuery({ ...domainsQuery, enabled: me !== undefined && isOwnerOrAdmin(me) });
   const domains = (data ?? []).flatMap((domain) => domainWarning(domain) ?? []);
   if (!me?.shortPassword && domains.length === 0) return null;
   return (

@@ -4,7 +4,7 @@ import { useRouter, useSearch } from "@tanstack/react-router";
 import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { api } from "../lib/api-client.ts";
 import { meQuery } from "../lib/queries.ts";
-import { sessionBegan, sessionReplaced, useSessionEnded } from "../lib/waiting-requests.ts";
+import { noteOtherSignIn, noteSignedInAgain, useSessionEnded } from "../lib/waiting-requests.ts";
 import { Button } from "../parts/ui/button.tsx";
 import { Checkbox, Field } from "../parts/ui/fields.tsx";
 import { Mark } from "../parts/ui/graphics.tsx";
@@ -33,7 +33,7 @@ export function SignIn() {
         done={() => {
           // Another person may have been signed in here before, whose data must not be shown.
           client.clear();
-          sessionReplaced();
+          noteOtherSignIn();
           router.history.push(to ?? "/mail/inbox");
         }}
       />
@@ -199,7 +199,7 @@ function SignInAgainDialog() {
     dialog.current?.querySelector<HTMLInputElement>("[data-secret]")?.focus();
   }, []);
   const goOn = () => {
-    sessionBegan();
+    noteSignedInAgain();
     return client.invalidateQueries();
   };
   useEffect(() => {

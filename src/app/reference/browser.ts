@@ -4,7 +4,7 @@
  */
 import { appRequest } from "../../operations/manifest.macro.ts" with { type: "macro" };
 import type { AppRequest } from "../../operations/manifest.macro.ts";
-import { timeIn } from "../lib/time-format.ts";
+import { formatTimeFromNow } from "../lib/time-format.ts";
 import "./reference.css";
 
 /** A field for trying an operation, as api/reference/sections.tsx writes it. */
@@ -221,7 +221,7 @@ function offerKey(): void {
       takeKey(answer.key);
       clearTimeout(ending);
       ending = setTimeout(() => drop("Your key has ended"), answer.seconds * 1_000);
-      state.textContent = `Your key, until ${timeIn(answer.seconds * 1_000)}`;
+      state.textContent = `Your key, until ${formatTimeFromNow(answer.seconds * 1_000)}`;
       button.hidden = true;
       forget.hidden = false;
       proof.hidden = true;

@@ -4,7 +4,7 @@
  */
 import { isUnavailable } from "../../base/errors.ts";
 import { blobNamesFrom } from "../../store/snapshot.ts";
-import { isDamage } from "../../store/sound.ts";
+import { isDamagedBlobError } from "../../store/sound.ts";
 import type { Check } from "../check.ts";
 
 const DISK_MS = 10_000;
@@ -55,7 +55,7 @@ export const checkBlobBytes: Check = async ({ store: { db, blobs, remote }, runt
         if (!(await blobs.examine(name))) missing.push(name);
         read++;
       } catch (error) {
-        if (isDamage(error)) damaged.push(name);
+        if (isDamagedBlobError(error)) damaged.push(name);
         else fault ??= error;
       }
       if (runtime.now() >= until) return;

@@ -7,7 +7,7 @@ import { servesImap } from "../../config.ts";
 import { MIGRATIONS } from "../../store/migrate.ts";
 import { messages } from "../../store/schema.ts";
 import { statement } from "../../store/statement.ts";
-import { type Db, isRoomLow } from "../../store/store.ts";
+import { type Db, isDiskSpaceLow } from "../../store/store.ts";
 import type { Check, Finding, State } from "../check.ts";
 
 /* Room for mail: bytes and inodes of the data folder's file system. */
@@ -23,7 +23,7 @@ const percent = (share: number): string => `${Math.floor(share * 100)} %`;
 export const checkDisk: Check = async ({ config, system }) => {
   const { free, total, freeInodes, inodes } = await system.space(config.data);
   const isShort = free < SHORT.bytes && free / total < SHORT.share;
-  const state: State = isShort ? "bad" : isRoomLow({ free, total }) ? "warning" : "ok";
+  const state: State = isShort ? "bad" : isDiskSpaceLow({ free, total }) ? "warning" : "ok";
   const todo = `Make room on the disk of ${config.data}, or move it to a larger one: a full disk refuses mail until there is room. mailroom settings set retention.trashDays 30 empties trash and spam by itself.`;
   const findings: Finding[] = [
     {
@@ -81,7 +81,7 @@ const TOLERANCE_MS = 5 * 60_000;
 const LAST_MESSAGES = 100;
 
 /** When the newest message here was filed: epoch ms; undefined without any. */
-export function newestFiledAt(db: Db): number | undefined {
+export function newestMessageFiledAt(db: Db): number | undefined {
   const last = db
     .select({ at: messages.filedAt })
     .from(messages)
@@ -94,7 +94,7 @@ export function newestFiledAt(db: Db): number | undefined {
 export const checkClock: Check = async ({ store, runtime, system }) => {
   const base = { id: "clock", name: "Clock" } as const;
   const todo = "Switch time synchronisation on: timedatectl set-ntp true (with systemd-timesyncd or chrony installed).";
-  const behind = (newestFiledAt(store.db) ?? 0) - runtime.now();
+  const behind = (newestMessageFiledAt(store.db) ?? 0) - runtime.now();
   if (behind > TOLERANCE_MS) {
     const detail = `it is ${Math.round(behind / 60_000)} minutes behind the newest message here`;
     return [{ ...base, state: "bad", detail, todo }];

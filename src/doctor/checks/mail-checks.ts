@@ -1,11 +1,11 @@
 /** Checks of the mail service: DNS records of the domains, the way out, the outbound queue. */
 import type { DnsRecord, FoundRecord } from "../../admin/dns.ts";
-import { type DomainEntry, listDomains, seeRecords } from "../../admin/domains.ts";
+import { type DomainEntry, listDomains, lookUpDomainRecords } from "../../admin/domains.ts";
 import type { Log } from "../../base/log.ts";
 import { findMailHosts } from "../../outbound/next-hop.ts";
 import { NOT_LISTED, readSmarthost, trySmarthost } from "../../outbound/transport.ts";
 import { statement } from "../../store/statement.ts";
-import { isServed } from "../../store/unserved-workspaces.ts";
+import { isWorkspaceServed } from "../../store/unserved-workspaces.ts";
 import type { Check, Finding, World } from "../check.ts";
 import { describeSpf } from "./origin.ts";
 
@@ -36,13 +36,13 @@ const WHY: Record<DnsRecord["purpose"], string> = {
 /** Checks one claim to each name, the verified or else the oldest: records of the others need not be published. */
 export const checkDomains: Check = async (world) => {
   // Records of a domain that has left lead to another server.
-  const served = listDomains(world).filter(({ workspaceId }) => isServed(world.store.db, workspaceId));
+  const served = listDomains(world).filter(({ workspaceId }) => isWorkspaceServed(world.store.db, workspaceId));
   const names = Map.groupBy(served, ({ name }) => name);
   return (await Promise.all([...names.values()].map(([first]) => (first ? look(world, first) : [])))).flat();
 };
 
 async function look(world: World, { id, name, verifiedAt, takesMail }: DomainEntry) {
-  const records = await seeRecords(world, id);
+  const records = await lookUpDomainRecords(world, id);
   // A missing optional record is its owner's choice. Those for mail apps are worth a word.
   const asked = records.filter(
     ({ optional, state, purpose }) => !optional || state === "found" || purpose === "mail-apps",

@@ -4,13 +4,13 @@ import { toIsoTime } from "../../base/time.ts";
 import type { Config, Listen, TlsMode } from "../../config.ts";
 import { createBlocklists, reversedAddress } from "../../inbound/dnsbl.ts";
 import { createDnsCache } from "../../net/dns-cache.ts";
-import { canonicalAddress } from "../../net/ip.ts";
+import { canonicalIpAddress } from "../../net/ip.ts";
 import { readAcme } from "../../tls/acme.ts";
-import { adviceOn, describeChallengeNeed } from "../../tls/advice.ts";
-import { isForHost } from "../../tls/pair.ts";
+import { adviceOnCertificateTrouble, describeChallengeNeed } from "../../tls/advice.ts";
+import { isCertificateForHost } from "../../tls/pair.ts";
 import type { Trouble } from "../../tls/source.ts";
 import type { Check, Finding, World } from "../check.ts";
-import { describeName } from "./origin.ts";
+import { describeServerName } from "./origin.ts";
 
 /* The server's own listeners, contacted from this machine. */
 
@@ -101,7 +101,7 @@ async function describeCertificate(
         : "Restart the server: it makes a newer one.";
   const until = certificate.validToDate.toISOString().slice(0, 10);
   if (days < LAST_DAYS) return { state: "bad", detail: `it is good until ${until} only`, todo: renew };
-  if (!isForHost(certificate, config.hostname)) {
+  if (!isCertificateForHost(certificate, config.hostname)) {
     const todo = `Get one that names ${config.hostname}, or change MAILROOM_HOSTNAME.`;
     return { state: "bad", detail: `it is not for ${config.hostname}`, todo };
   }
@@ -133,7 +133,7 @@ async function authorityTrouble(
   return {
     state: isOurs ? "bad" : "warning",
     detail: `the authority issued ${isOurs ? "none" : "no newer one"}: ${trouble.reason}`,
-    todo: `${adviceOn(trouble, { ...acme, host: hostname })} ${nextAttempt(trouble, "mailroom certificates renew")}`,
+    todo: `${adviceOnCertificateTrouble(trouble, { ...acme, host: hostname })} ${nextAttempt(trouble, "mailroom certificates renew")}`,
   };
 }
 
@@ -165,7 +165,7 @@ async function describeDomains({ config: { data, tls }, runtime }: World): Promi
       state: "warning",
       detail: trouble ? `${has}; the authority issued no newer one: ${trouble.reason}` : `${has}, and was not renewed`,
       todo: trouble
-        ? `${adviceOn(trouble, { ...tls, host: `mta-sts.${domain}` })} ${nextAttempt(trouble, `mailroom certificates renew --domain ${domain}`)}`
+        ? `${adviceOnCertificateTrouble(trouble, { ...tls, host: `mta-sts.${domain}` })} ${nextAttempt(trouble, `mailroom certificates renew --domain ${domain}`)}`
         : `See that its hosts, such as mta-sts.${domain}, still lead to this server; if not, nobody needs it.`,
     };
   });
@@ -188,7 +188,7 @@ const WELL_KNOWN = ["zen.spamhaus.org", "bl.spamcop.net"];
 async function findHostAddresses({ runtime: { dns }, config }: World): Promise<string[] | undefined> {
   const name = config.hostname;
   const answers = await Promise.all([dns.ask(name, "A"), dns.ask(name, "AAAA")]).catch(() => undefined);
-  return answers?.flatMap(({ records }) => records).flatMap((address) => canonicalAddress(address) ?? []);
+  return answers?.flatMap(({ records }) => records).flatMap((address) => canonicalIpAddress(address) ?? []);
 }
 
 export const checkReverseDns: Check = async (world) => {
@@ -203,7 +203,7 @@ export const checkReverseDns: Check = async (world) => {
   const found = await Promise.all(
     addresses.map(async (address) => [await pointsBack(world, address), await isListed(world, address)]),
   );
-  return [{ ...base, ...(await describeName(world, addresses)) }, ...found.flat()];
+  return [{ ...base, ...(await describeServerName(world, addresses)) }, ...found.flat()];
 };
 
 async function pointsBack({ runtime: { dns }, config: { hostname } }: World, address: string): Promise<Finding> {

@@ -2,13 +2,13 @@
 import { evaluateSpf } from "../../authentication/evidence.ts";
 import { createDnsCache } from "../../net/dns-cache.ts";
 import { lookUpAddresses } from "../../net/host-addresses.ts";
-import { canonicalAddress, networkList } from "../../net/ip.ts";
+import { canonicalIpAddress, createNetworkMatcher } from "../../net/ip.ts";
 import { mailHost } from "../../outbound/next-hop.ts";
 import { readSmarthost } from "../../outbound/transport.ts";
 import type { Finding, World } from "../check.ts";
 
 /** Networks behind a router that gives their machines its own address (RFC 1918, 6598, 3927, 4193, 4291). */
-const isBehindRouter = networkList([
+const isBehindRouter = createNetworkMatcher([
   ...["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8"],
   ...["fc00::/7", "fe80::/10", "::1/128"],
 ]);
@@ -23,12 +23,15 @@ async function findLocalAddress(
   { system }: World,
   family: 4 | 6,
 ): Promise<{ address: string; isHidden: boolean } | undefined> {
-  const address = canonicalAddress((await system.leavesFrom(family)) ?? "");
+  const address = canonicalIpAddress((await system.leavesFrom(family)) ?? "");
   return address === undefined ? undefined : { address, isHidden: isBehindRouter(address) };
 }
 
 /** Compares the addresses of the server's name with this machine's. */
-export async function describeName(world: World, addresses: readonly string[]): Promise<Omit<Finding, "id" | "name">> {
+export async function describeServerName(
+  world: World,
+  addresses: readonly string[],
+): Promise<Omit<Finding, "id" | "name">> {
   const { hostname } = world.config;
   const at = `${hostname} is at ${addresses.join(" and ")}`;
   const others = addresses.filter((address) => !world.system.owns(address));

@@ -2,9 +2,9 @@
 import { join } from "node:path";
 import { readProcessState } from "../../base/child-process.ts";
 import { openS3 } from "../../net/s3.ts";
-import { readLease } from "../../replica/lease.ts";
+import { readReplicaLease } from "../../replica/lease.ts";
 import { findLitestream, REPLICA_FOLDER, syncReplica } from "../../replica/litestream.ts";
-import { readIdentity } from "../../replica/replica-identity.ts";
+import { readReplicaIdentity } from "../../replica/replica-identity.ts";
 import type { Check, Finding, World } from "../check.ts";
 
 type Found = Pick<Finding, "state" | "detail" | "todo">;
@@ -32,9 +32,9 @@ async function seeLease(
   { config, runtime, serving }: World,
   location: NonNullable<World["config"]["replica"]>,
 ): Promise<Found> {
-  const identity = readIdentity(config.data, location);
+  const identity = readReplicaIdentity(config.data, location);
   try {
-    const lease = await readLease(openS3(location, runtime));
+    const lease = await readReplicaLease(openS3(location, runtime));
     if (!lease) return { state: serving ? "bad" : "ok", detail: "nobody has it", ...(serving && { todo: TODO_TAKEN }) };
     const holder = `epoch ${lease.epoch}, ${lease.released ? "released" : "last renewed"} ${lease.renewedAt}`;
     if (lease.holder === identity?.holder) return { state: "ok", detail: `this server has it: ${holder}` };

@@ -1,6 +1,6 @@
 /** Finds work that a restore leaves: mail that it held, and second factors whose key no backup had. */
 import { existsSync } from "node:fs";
-import { sealKeyIn } from "../../access/identity.ts";
+import { secondFactorKeyPath } from "../../access/identity.ts";
 import { HELD } from "../../backup/restore.ts";
 import { statement } from "../../store/statement.ts";
 import type { Check, Finding } from "../check.ts";
@@ -23,12 +23,12 @@ export const checkRestored: Check = ({ config: { data }, store }) => {
     });
   }
   const people = countFactors(store.db).get()?.n ?? 0;
-  if (people > 0 && !existsSync(sealKeyIn(data))) {
+  if (people > 0 && !existsSync(secondFactorKeyPath(data))) {
     findings.push({
       id: "second-factors",
       name: "Second factors",
       state: "bad",
-      detail: `the key of the second factors of ${people} people is missing (${sealKeyIn(data)}), so that their codes are refused`,
+      detail: `the key of the second factors of ${people} people is missing (${secondFactorKeyPath(data)}), so that their codes are refused`,
       todo: "Put your copy of the key there, owned by the server's user. Without one, people sign in with a recovery code, or after mailroom user totp ADDRESS --reset.",
     });
   }

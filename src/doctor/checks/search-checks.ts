@@ -2,10 +2,14 @@
 import { join } from "node:path";
 import { findExecutable, readProcessState } from "../../base/child-process.ts";
 import { toIsoTime } from "../../base/time.ts";
-import { readText, SHORT_ANSWER } from "../../net/answer.ts";
-import { countBacklog } from "../../search/fts5/upkeep.ts";
-import { countPending, countRefused, readFeed } from "../../search/meilisearch/feed-rows.ts";
-import { chooseConnection, createClient, type ServerAddress } from "../../search/meilisearch/meilisearch-client.ts";
+import { readResponseText, SHORT_ANSWER } from "../../net/answer.ts";
+import { countIndexBacklog } from "../../search/fts5/upkeep.ts";
+import { countMessagesToIndex, countRefusedByIndex, readMeilisearchFeed } from "../../search/meilisearch/feed-rows.ts";
+import {
+  chooseMeilisearchConnection,
+  createMeilisearchClient,
+  type ServerAddress,
+} from "../../search/meilisearch/meilisearch-client.ts";
 import { MEILISEARCH, SEARCH_FOLDER, type StoredState } from "../../search/meilisearch/process.ts";
 import { statement } from "../../store/statement.ts";
 import type { Check, Finding, World } from "../check.ts";
@@ -100,7 +104,7 @@ async function ask(
       headers: key === "" ? {} : { authorization: `Bearer ${key}` },
     });
     if (response.status === 401 || response.status === 403) throw new Error("it refuses the key");
-    const answer = response.ok ? await readText(response, SHORT_ANSWER) : "{}";
+    const answer = response.ok ? await readResponseText(response, SHORT_ANSWER) : "{}";
     const { databaseSize } = JSON.parse(answer) as { databaseSize?: unknown };
     if (typeof databaseSize !== "number") throw new Error(`what answers there (${response.status}) is no Meilisearch`);
     return { bytes: databaseSize };
@@ -122,7 +126,7 @@ function judgeSearchIndex(
   messages: number,
   indexed: number,
 ): Pick<Finding, "state" | "detail" | "todo"> {
-  if (countBacklog(store.db) > 0) {
+  if (countIndexBacklog(store.db) > 0) {
     const detail = `it is taking in mail and has ${indexed} of ${messages} messages: searches do not find the others`;
     return { state: "warning", detail, todo: "Let the server run, which goes on with it" };
   }
@@ -143,13 +147,13 @@ function countRows({ store }: World): { messages: number; indexed: number } {
 function findSearchServer({ options, config }: World): ServerAddress | undefined {
   const current = () => readStoredState(config.data)?.place;
   const child = { current, onChange: () => {}, stop: async () => {} };
-  return chooseConnection({ get: options.get, onRefresh: () => {} }, child).current();
+  return chooseMeilisearchConnection({ get: options.get, onRefresh: () => {} }, child).current();
 }
 
 /** Compares Meilisearch's index; checkSearchEngine reports a server that does not answer. */
 async function checkFed(world: World, messages: number): Promise<Finding[]> {
   const { db } = world.store;
-  const feed = readFeed(db);
+  const feed = readMeilisearchFeed(db);
   const place = findSearchServer(world);
   if (!feed?.active || !place) return [];
   const base = { id: "search-feed", name: "Meilisearch index" } as const;
@@ -157,15 +161,15 @@ async function checkFed(world: World, messages: number): Promise<Finding[]> {
   try {
     // One document is the feed's own mark.
     const { fetch } = world.runtime;
-    const client = createClient(place, { requestMs: PATIENCE_MS, taskMs: PATIENCE_MS, fetch });
+    const client = createMeilisearchClient(place, { requestMs: PATIENCE_MS, taskMs: PATIENCE_MS, fetch });
     indexed = (await client.count(feed.indexUid)) - 1;
   } catch (error) {
     const reason = error instanceof Error ? error.message : String(error);
     return [{ ...base, state: "unknown", detail: `it does not say what it has: ${reason}` }];
   }
-  const refused = countRefused(db);
+  const refused = countRefusedByIndex(db);
   const less = refused === 0 ? "" : `; it refused ${refused}, so the embedded index answers and it only forgives typos`;
-  if (feed.filledThrough !== null || countPending(db, feed) > 0) {
+  if (feed.filledThrough !== null || countMessagesToIndex(db, feed) > 0) {
     const detail = `it has ${indexed} of ${messages} messages and is being told of the others, while the embedded index answers${less}`;
     return [{ ...base, state: "warning", detail }];
   }

@@ -1,7 +1,7 @@
 /** Checks of a standby: how it follows, and what it lacks for taking over. */
 import { readdirSync } from "node:fs";
 import { readStandby } from "../../replica/follow-replica.ts";
-import { askState } from "../../replica/standby-control.ts";
+import { askStandbyState } from "../../replica/standby-control.ts";
 import type { Check, Finding } from "../check.ts";
 
 /** Ages that are worth knowing, in seconds. */
@@ -34,7 +34,7 @@ export const checkStandby: Check = async ({ config: { data } }) => {
       }),
     );
   }
-  const state = await askState(data);
+  const state = await askStandbyState(data);
   const following = (rest: Pick<Finding, "state" | "detail" | "todo">) => finding("standby", "Standby", rest);
   if (!state) {
     return [...findings, following({ state: "bad", detail: "it does not run", todo: "Start mailroom standby" })];

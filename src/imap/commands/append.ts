@@ -6,16 +6,16 @@
 import { isUnavailable } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import type { FilingKind } from "../../mailbox/filing/threading.ts";
-import { fileAppended, sentAs } from "../../mailbox/imap/carrying.ts";
-import { idIn } from "../../mailbox/imap/octets.ts";
+import { fileAppended, findSentByMessageId } from "../../mailbox/imap/carrying.ts";
+import { findIdInOctets } from "../../mailbox/imap/octets.ts";
 import { BIT_OF, IMAP_FLAGS } from "../../mailbox/imap/uids.ts";
-import { hasRoom } from "../../mailbox/state/mailboxes.ts";
+import { hasStorageForMessage } from "../../mailbox/state/mailboxes.ts";
 import { splitOctets } from "../../message/imap-data.ts";
 import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
-import { named } from "../mailbox-names.ts";
-import { type ImapSession, labelIn, Refused } from "../session.ts";
+import { findImapMailboxByName } from "../mailbox-names.ts";
+import { type ImapSession, Refused, readKeywordLabel } from "../session.ts";
 
-export async function append(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapAppend(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.space();
@@ -31,12 +31,12 @@ export async function append(session: ImapSession, parser: Parser): Promise<stri
   parser.end();
   const { core, folders } = session;
   const caller = session.writer("append");
-  const target = named(core.db, caller, name);
+  const target = findImapMailboxByName(core.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
   const { folder, label, reach } = target;
   if (!reach.access.manage) throw new Refused("Your share of the mailbox lets you read it only", "NOPERM");
   if (bytes.byteLength === 0) throw new Malformed("an empty message");
-  if (!hasRoom(core, { mailboxId: reach.mailbox.id, exempt: false }, bytes.byteLength)) {
+  if (!hasStorageForMessage(core, { mailboxId: reach.mailbox.id, exempt: false }, bytes.byteLength)) {
     throw new Refused("The mailbox is full", "OVERQUOTA");
   }
   if (await losesNul(bytes)) throw new Refused("NUL is not kept: encode the part in base64", "UNKNOWN-CTE");
@@ -55,14 +55,14 @@ export async function append(session: ImapSession, parser: Parser): Promise<stri
   const keywords = session.keywordsIn(mailboxId);
   const labels = flags
     .filter((flag) => !flag.startsWith("\\") && !OF_PROGRAMS.test(flag))
-    .map((flag) => labelIn(keywords, flag));
+    .map((flag) => readKeywordLabel(keywords, flag));
   const digest = await hashOctets(bytes);
   const filed = await core.store.enqueue((tx) => {
-    const sent = kind === "sent" ? sentAs(tx, mailboxId, message.messageId) : undefined;
+    const sent = kind === "sent" ? findSentByMessageId(tx, mailboxId, message.messageId) : undefined;
     if (sent) return sent;
     return fileAppended(core, tx, caller, {
       digest,
-      id: idIn(bytes),
+      id: findIdInOctets(bytes),
       mailboxId,
       message,
       kind,

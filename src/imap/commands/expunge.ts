@@ -2,26 +2,26 @@
  * EXPUNGE and UID EXPUNGE (RFC 9051 §6.4.3, §6.4.9). A message marked as deleted in Trash or Junk is deleted for good, which
  * only people may do; elsewhere it moves to Trash. In the mailbox of a label its conversation loses the label.
  */
-import { changeMessages, expungeMessages, fileUnder } from "../../mailbox/changing/message-changes.ts";
-import { labelAll } from "../../mailbox/changing/threads.ts";
+import { changeMessages, expungeMessages, fileMessagesUnderLabel } from "../../mailbox/changing/message-changes.ts";
+import { labelThreads } from "../../mailbox/changing/threads.ts";
 import { IMAP_FLAGS, type ImapState } from "../../mailbox/imap/uids.ts";
 import type { Parser } from "../grammar.ts";
 import { type ImapSession, Refused } from "../session.ts";
-import { findSequenceNumber, rowsIn, type View } from "../view.ts";
+import { findSequenceNumber, listRowsInSequenceSet, type View } from "../view.ts";
 
 /** Messages of one transaction. */
 export const PORTION = 100;
 
-export async function expunge(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
+export async function runImapExpunge(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
   session.writer("expunge");
   const view = session.selected({ toChange: true });
   let only: Set<number> | undefined;
   if (byUid) {
     parser.space();
-    only = new Set(rowsIn(view, parser.sequenceSet(), true).map(({ uid }) => uid));
+    only = new Set(listRowsInSequenceSet(view, parser.sequenceSet(), true).map(({ uid }) => uid));
   }
   parser.end();
-  if (keepsAll(session, view)) {
+  if (isExpungeForbidden(session, view)) {
     throw new Refused(
       "A key deletes nothing for good: a person does, in the web app or with an app password",
       "NOPERM",
@@ -34,7 +34,7 @@ export async function expunge(session: ImapSession, parser: Parser, byUid: boole
 const deletesForGood = ({ folder }: View): boolean => folder.folder === "trash" || folder.folder === "spam";
 
 /** Whether who signed in can remove nothing from there: a key, where it would be for good. */
-export const keepsAll = (session: ImapSession, view: View): boolean =>
+export const isExpungeForbidden = (session: ImapSession, view: View): boolean =>
   session.present().keyId !== undefined && deletesForGood(view);
 
 /** `only`: UIDs. Returns whether there were any. */
@@ -55,14 +55,14 @@ export async function expungeDeleted(session: ImapSession, view: View, only?: Re
       if (still.length === 0) return;
       const threads = new Set(still.map(({ threadId }) => threadId));
       const listStateSeqs = (some: readonly ImapState[]): number[] => some.map(({ seq }) => seq);
-      if (label !== undefined) labelAll(tx, caller, [...threads], { removeLabels: [label] }, now);
+      if (label !== undefined) labelThreads(tx, caller, [...threads], { removeLabels: [label] }, now);
       else if (deletesForGood(view)) expungeMessages(tx, caller, listStateSeqs(still), now);
       else {
         // An app that copied it to a label, and deletes it here, moves it there.
         const { moved = [], deleted = [] } = Object.groupBy(still, ({ uid }) =>
           session.wasCopied(folder, uid) ? "moved" : "deleted",
         );
-        fileUnder(tx, caller, listStateSeqs(moved), { leaves: true }, now);
+        fileMessagesUnderLabel(tx, caller, listStateSeqs(moved), { leaves: true }, now);
         changeMessages(tx, caller, listStateSeqs(deleted), { folder: "trash" }, now);
       }
     });

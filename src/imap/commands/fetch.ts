@@ -7,25 +7,32 @@ import {
   type Content,
   type Decoded,
   decodeNumberedPart,
-  fieldsIn,
   findMessageSection,
   formatBodyStructure,
   formatImapEnvelope,
   type Section,
+  selectHeaderFields,
   splitOctets,
 } from "../../message/imap-data.ts";
 import {
   type FetchItem,
   formatImapDateTime,
   formatSequenceSet,
-  isIn,
+  isInSequenceSet,
   Malformed,
   type Parser,
   type SequenceSet,
 } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
-import { formatFlagList, type ImapSession, Refused, toRefusal } from "../session.ts";
-import { findSequenceNumber, gapsIn, isBeyond, listRowStates, rowsIn, type View } from "../view.ts";
+import { formatFlagList, type ImapSession, Refused, toImapRefusal } from "../session.ts";
+import {
+  findSequenceNumber,
+  isSetBeyondView,
+  listRowStates,
+  listRowsInSequenceSet,
+  listUidGaps,
+  type View,
+} from "../view.ts";
 
 const FLAGS: FetchItem = { item: "FLAGS" };
 const UID: FetchItem = { item: "UID" };
@@ -39,7 +46,7 @@ const MOST_WAITING = 64 * 1024;
 const TURN = 64 * 1024;
 const COST_OF_EACH = 4 * 1024;
 
-export async function fetch(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
+export async function runImapFetch(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
   parser.space();
   const set = parser.sequenceSet();
   parser.space();
@@ -57,7 +64,7 @@ export async function fetch(session: ImapSession, parser: Parser, byUid: boolean
   }
   parser.end();
   const view = session.selected();
-  if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
+  if (!byUid && isSetBeyondView(view, set)) throw new Malformed("no such message");
   if (tellsVanished) {
     if (!byUid || since === undefined || !session.enabled.has("QRESYNC"))
       throw new Malformed("VANISHED needs UID, CHANGEDSINCE and QRESYNC");
@@ -72,7 +79,7 @@ export async function fetch(session: ImapSession, parser: Parser, byUid: boolean
   // Of messages that it marks as seen, a FETCH tells that (RFC 7162 §3.2.4).
   const dynamic = session.enabled.has("CONDSTORE") ? [FLAGS, UID, MODSEQ] : [FLAGS];
   const itemsOfSeen = [...items, ...dynamic.filter(lacks)];
-  const rows = rowsIn(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
+  const rows = listRowsInSequenceSet(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
   const marksSeen = items.some((one) => one.item === "SECTION" && !one.peek) && !view.readOnly;
   const wantsKnown = items.some(({ item }) => item === "RFC822.SIZE" || item === "BODYSTRUCTURE");
   // The client knows them by that: also those that are gone (RFC 2180 §4.1), of which nothing is read.
@@ -118,16 +125,16 @@ export async function fetch(session: ImapSession, parser: Parser, byUid: boolean
     }
   }
   await reply.flush();
-  if (failed) throw toRefusal(failed);
+  if (failed) throw toImapRefusal(failed);
   return `${isOneGone ? "[EXPUNGEISSUED] " : ""}FETCH completed`;
 }
 
 /** Tells which UIDs of a set vanished since (RFC 7162 §3.2.6); where that is no longer known, all that are missing. */
 async function tellVanished(session: ImapSession, view: View, set: SequenceSet, since: number): Promise<void> {
   const present = view.folder.present() ?? view.folder;
-  const vanished = present.vanishedSince(since) ?? gapsIn(view);
+  const vanished = present.vanishedSince(since) ?? listUidGaps(view);
   // What the client counts is told it as vanished now, not earlier.
-  const asked = vanished.filter((uid) => isIn(set, uid) && findSequenceNumber(view, uid) === undefined);
+  const asked = vanished.filter((uid) => isInSequenceSet(set, uid) && findSequenceNumber(view, uid) === undefined);
   if (asked.length > 0) await session.send(`* VANISHED (EARLIER) ${formatSequenceSet(asked)}`);
 }
 
@@ -293,7 +300,7 @@ async function section(
 
 const headerSection = (header: string, { text, fields = [] }: Section): Buffer =>
   text === "HEADER.FIELDS" || text === "HEADER.FIELDS.NOT"
-    ? fieldsIn(header, text, fields)
+    ? selectHeaderFields(header, text, fields)
     : Buffer.from(header, "latin1");
 
 /** A reply on its way to the client, which sets the pace: little of it is in memory. */

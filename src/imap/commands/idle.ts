@@ -3,7 +3,7 @@ import { Malformed, type Parser } from "../grammar.ts";
 import { Ended, type ImapSession } from "../session.ts";
 
 /** `waits`: calls back when something may have changed, until its result is called. */
-export async function idle(
+export async function runImapIdle(
   session: ImapSession,
   parser: Parser,
   onChange: (look: () => void) => () => void,

@@ -3,15 +3,21 @@
  * else is given.
  */
 import {
-  labelFolderNamed,
-  labelFolderNames,
+  findLabelWithFolder,
+  listLabelsWithFolders,
   makeLabelFolder,
   renameLabelFolder,
 } from "../../mailbox/imap/label-folders.ts";
 import { labelKey } from "../../mailbox/state/labels.ts";
 import type { Parser } from "../grammar.ts";
-import { findLabelPath, type LabelPath, listLabelFolders, MOST_LISTED, named } from "../mailbox-names.ts";
-import { type ImapSession, Refused, requireLabel } from "../session.ts";
+import {
+  findImapMailboxByName,
+  findLabelPath,
+  type LabelPath,
+  listLabelFolders,
+  MOST_LISTED,
+} from "../mailbox-names.ts";
+import { type ImapSession, Refused, requireValidLabel } from "../session.ts";
 
 interface NamedLabelPath extends LabelPath {
   /** The name as the client sent it. */
@@ -25,7 +31,7 @@ function labelPathIn(session: ImapSession, operation: string, sent: string, make
   const name = session.nameIn(sent);
   const path = findLabelPath(db, caller, name);
   if (!path) {
-    const isThere = named(db, caller, name) !== undefined;
+    const isThere = findImapMailboxByName(db, caller, name) !== undefined;
     if (makes === isThere) {
       throw isThere
         ? new Refused("There is such a mailbox", "ALREADYEXISTS")
@@ -41,7 +47,7 @@ function labelPathIn(session: ImapSession, operation: string, sent: string, make
 function labelsAt(session: ImapSession, path: NamedLabelPath): { own: string | undefined; below: string[] } {
   const { db } = session.core;
   const { name } = path;
-  const own = named(db, session.caller("look"), name)?.label;
+  const own = findImapMailboxByName(db, session.caller("look"), name)?.label;
   const beside = listLabelFolders(db, path);
   const parts = (beside.find(({ label }) => label === own)?.name ?? name).split("/");
   const labelPathKey = (of: readonly string[]): string => labelKey([...of.slice(0, parts.length), ""].join("/"));
@@ -55,16 +61,16 @@ function labelsAt(session: ImapSession, path: NamedLabelPath): { own: string | u
 
 /** @throws Refused if no mailbox of that label can be made */
 function requireFree(session: ImapSession, { reach, label }: LabelPath): void {
-  requireLabel(label);
+  requireValidLabel(label);
   if (label.split("/").some((part) => part.trim() !== part || part === "")) {
     throw new Refused("A name neither begins nor ends with a space, and is not empty", "CANNOT");
   }
-  if (labelFolderNamed(session.core.db, reach.mailbox.id, label) !== undefined) {
+  if (findLabelWithFolder(session.core.db, reach.mailbox.id, label) !== undefined) {
     throw new Refused("There is such a mailbox", "ALREADYEXISTS");
   }
 }
 
-export async function create(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapCreate(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   // A `/` at the end says that others are to be below it.
   const name = parser.astring().replace(/\/$/, "");
@@ -72,7 +78,7 @@ export async function create(session: ImapSession, parser: Parser): Promise<stri
   const path = labelPathIn(session, "createLabel", name, true);
   const { reach, label } = path;
   const { core, folders } = session;
-  const beside = labelFolderNames(core.db, reach.mailbox.id, MOST_LISTED);
+  const beside = listLabelsWithFolders(core.db, reach.mailbox.id, MOST_LISTED);
   if (label === "") throw new Refused("It is there", "ALREADYEXISTS");
   requireFree(session, path);
   if (beside.length >= MOST_LISTED) throw new Refused(`A mailbox shows ${MOST_LISTED} labels at most`, "LIMIT");
@@ -83,7 +89,7 @@ export async function create(session: ImapSession, parser: Parser): Promise<stri
   return `[MAILBOXID (${opened.objectId})] It is made`;
 }
 
-export async function remove(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapDelete(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const name = parser.astring();
   parser.end();
@@ -108,7 +114,7 @@ export async function remove(session: ImapSession, parser: Parser): Promise<stri
 }
 
 /** Renames a label, with the labels below it. */
-export async function rename(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapRename(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const old = parser.astring();
   parser.space();
@@ -130,7 +136,7 @@ export async function rename(session: ImapSession, parser: Parser): Promise<stri
   if (moved.length === 0) throw new Refused("No such mailbox", "NONEXISTENT");
   for (const one of moved) {
     // Written otherwise, it is the same label.
-    const isSame = labelFolderNamed(db, id, one.to) === one.label;
+    const isSame = findLabelWithFolder(db, id, one.to) === one.label;
     if (!isSame || one.to === one.label) requireFree(session, { ...to, label: one.to });
   }
   for (const one of moved) {

@@ -2,7 +2,15 @@
 import { letOthersRun } from "../../base/pause.ts";
 import type { ImapFolder } from "../../mailbox/imap/uids.ts";
 import { encodeUtf7, Malformed, type Parser, quoteImapText } from "../grammar.ts";
-import { buildPatternMatcher, type Named, named, namesAbove, namesFor, namesOfNone, SHARED } from "../mailbox-names.ts";
+import {
+  buildPatternMatcher,
+  findImapMailboxByName,
+  listImapMailboxNames,
+  listNamesWithoutMailbox,
+  listParentNames,
+  type Named,
+  SHARED,
+} from "../mailbox-names.ts";
 import { type ImapSession, Refused } from "../session.ts";
 import { PORTION } from "./expunge.ts";
 
@@ -76,21 +84,21 @@ async function writeStatusResponse(session: ImapSession, one: Named, items: read
   }
 }
 
-export async function status(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapStatus(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.space();
   const items = statusItems(parser);
   parser.end();
   if (items.includes("HIGHESTMODSEQ")) await session.enableCondstore();
-  const found = named(session.core.db, session.caller("status"), name);
+  const found = findImapMailboxByName(session.core.db, session.caller("status"), name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   await session.send(await writeStatusResponse(session, found, items));
   return "STATUS completed";
 }
 
 /** The answer that lists a mailbox. `isAbove`: others are below it. */
-export function listed(session: ImapSession, { name, use }: Named, isAbove: boolean): string {
+export function formatListResponse(session: ImapSession, { name, use }: Named, isAbove: boolean): string {
   const attributes = [childrenAttribute(isAbove), "\\Subscribed", ...(use ? [use] : [])];
   return `* LIST (${attributes.join(" ")}) "/" ${session.formatMailboxName(name)}`;
 }
@@ -124,7 +132,7 @@ function option(parser: Parser, known: readonly string[]): string {
 }
 
 /** RFC 5258, RFC 6154 §5.2: attributes are told whether they were asked for or not. */
-export async function list(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapList(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const hasSelection = parser.next("(");
   const selection = hasSelection ? parser.list(() => option(parser, SELECTION), { empty: true }) : [];
@@ -157,14 +165,14 @@ export async function list(session: ImapSession, parser: Parser): Promise<string
   if (patterns.length > MOST_PATTERNS) throw new Malformed("too many patterns");
   const { db } = session.core;
   const caller = session.caller("list");
-  const all = await namesFor(db, caller);
-  const none = namesOfNone(db, caller, all);
+  const all = await listImapMailboxNames(db, caller);
+  const none = listNamesWithoutMailbox(db, caller, all);
   const wanted = patterns.filter((pattern) => pattern !== "").map((pattern) => reference + pattern);
   const matching = await matched(session, [...none, ...all.map(({ name }) => name)], wanted);
   const meets = ({ use }: Named): boolean => use !== undefined || !criteria.includes("SPECIAL-USE");
-  const above = namesAbove(all);
+  const above = listParentNames(all);
   /** Names that have others below them that meet the criteria and that no pattern matches. */
-  const hiding = isRecursive ? namesAbove(all.filter((one) => !matching.has(one.name) && meets(one))) : new Set();
+  const hiding = isRecursive ? listParentNames(all.filter((one) => !matching.has(one.name) && meets(one))) : new Set();
   const info = (name: string): string =>
     hiding.has(name) ? ` ("CHILDINFO" (${criteria.map((one) => `"${one}"`).join(" ")}))` : "";
   for (const name of none) {
@@ -177,23 +185,23 @@ export async function list(session: ImapSession, parser: Parser): Promise<string
   }
   for (const one of all) {
     if (!matching.has(one.name) || !(meets(one) || hiding.has(one.name))) continue;
-    await session.send(listed(session, one, above.has(one.name)) + info(one.name));
+    await session.send(formatListResponse(session, one, above.has(one.name)) + info(one.name));
     if (items && meets(one)) await session.send(await writeStatusResponse(session, one, items));
     await letOthersRun();
   }
   return "LIST completed";
 }
 
-export async function lsub(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapLsub(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const reference = parser.astring();
   parser.space();
   const pattern = reference + parser.pattern();
   parser.end();
-  const all = await namesFor(session.core.db, session.caller("list"));
+  const all = await listImapMailboxNames(session.core.db, session.caller("list"));
   const taken = new Set(all.map(({ name }) => name));
   // RFC 3501 §6.3.9: `%` finds who has subscribed children, too.
-  const parents = pattern.includes("%") ? [...namesAbove(all)].filter((name) => !taken.has(name)) : [];
+  const parents = pattern.includes("%") ? [...listParentNames(all)].filter((name) => !taken.has(name)) : [];
   for (const name of await matched(session, [...parents, ...taken], [pattern])) {
     await session.send(`* LSUB (${taken.has(name) ? "" : "\\Noselect"}) "/" ${session.formatMailboxName(name)}`);
     await letOthersRun();
@@ -202,17 +210,17 @@ export async function lsub(session: ImapSession, parser: Parser): Promise<string
 }
 
 /** Every mailbox is subscribed, and stays so. */
-export function subscribe(session: ImapSession, parser: Parser, subscribes: boolean): string {
+export function runImapSubscribe(session: ImapSession, parser: Parser, subscribes: boolean): string {
   parser.space();
   const name = session.nameIn(parser.astring());
   parser.end();
-  const found = named(session.core.db, session.caller("subscribe"), name);
+  const found = findImapMailboxByName(session.core.db, session.caller("subscribe"), name);
   if (subscribes && !found) throw new Refused("No such mailbox", "NONEXISTENT");
   if (!subscribes && found) throw new Refused("Every mailbox is subscribed", "CANNOT");
   return subscribes ? "It is subscribed" : "It was not subscribed";
 }
 
-export async function namespace(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapNamespace(session: ImapSession, parser: Parser): Promise<string> {
   parser.end();
   await session.send(`* NAMESPACE (("" "/")) ((${quoteImapText(SHARED)} "/")) NIL`);
   return "NAMESPACE completed";

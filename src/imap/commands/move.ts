@@ -8,18 +8,23 @@
 
 import type { Caller } from "../../access/caller.ts";
 import { letOthersRun } from "../../base/pause.ts";
-import { requireLeft } from "../../journal/limits.ts";
-import { changeMessages, fileUnder, folderUnderLabel, requireMovable } from "../../mailbox/changing/message-changes.ts";
-import { labelAll } from "../../mailbox/changing/threads.ts";
-import { carryMessage, type FiledInto, fileToCarry, takeBack } from "../../mailbox/imap/carrying.ts";
+import { requireKeyLimitLeft } from "../../journal/limits.ts";
+import {
+  changeMessages,
+  chooseFolderUnderLabel,
+  fileMessagesUnderLabel,
+  requireMovable,
+} from "../../mailbox/changing/message-changes.ts";
+import { labelThreads } from "../../mailbox/changing/threads.ts";
+import { carryMessage, type FiledInto, fileToCarry, undoImapFiling } from "../../mailbox/imap/carrying.ts";
 import type { ImapFolder, ImapState, Numbered } from "../../mailbox/imap/uids.ts";
 import { labelKey, patchedLabels } from "../../mailbox/state/labels.ts";
-import { hasRoom } from "../../mailbox/state/mailboxes.ts";
+import { hasStorageForMessage } from "../../mailbox/state/mailboxes.ts";
 import type { Folder } from "../../store/schema.ts";
 import { formatSequenceSet, Malformed, type Parser } from "../grammar.ts";
-import { type Named, named } from "../mailbox-names.ts";
+import { findImapMailboxByName, type Named } from "../mailbox-names.ts";
 import { type ImapSession, Refused } from "../session.ts";
-import { isBeyond, listRowStates, rowsIn, type View } from "../view.ts";
+import { isSetBeyondView, listRowStates, listRowsInSequenceSet, type View } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
 /** Messages that are prepared at once; each is in memory. */
@@ -35,10 +40,10 @@ interface Pair {
   filed?: FiledInto | undefined;
 }
 
-export const move = (session: ImapSession, parser: Parser, byUid: boolean): Promise<string> =>
+export const runImapMove = (session: ImapSession, parser: Parser, byUid: boolean): Promise<string> =>
   transfer(session, parser, byUid, true);
 
-export const copy = (session: ImapSession, parser: Parser, byUid: boolean): Promise<string> =>
+export const runImapCopy = (session: ImapSession, parser: Parser, byUid: boolean): Promise<string> =>
   transfer(session, parser, byUid, false);
 
 const chooseOperation = (moves: boolean): string => (moves ? "move" : "copy");
@@ -51,15 +56,15 @@ async function transfer(session: ImapSession, parser: Parser, byUid: boolean, mo
   parser.end();
   const caller = session.writer(chooseOperation(moves));
   const view = session.selected({ toChange: moves });
-  if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
+  if (!byUid && isSetBeyondView(view, set)) throw new Malformed("no such message");
   const { core, folders } = session;
-  const target = named(core.db, caller, name);
+  const target = findImapMailboxByName(core.db, caller, name);
   if (!target) throw new Refused("No such mailbox", "TRYCREATE");
   const isWithin = target.reach.mailbox.id === view.folder.mailboxId;
   const leaves = moves || isWithin;
   if (isWithin && view.readOnly) throw new Refused("The mailbox is open to read only", "READ-ONLY");
   if (!target.reach.access.manage) throw new Refused("Your share of the mailbox lets you file nothing in it", "NOPERM");
-  const rows = rowsIn(view, set, byUid);
+  const rows = listRowsInSequenceSet(view, set, byUid);
   await view.folder.updated();
   const opened = await folders.opened(target.reach.mailbox.id, target.folder, target.label);
   // An app that copies, and then deletes what it copied, would lose it.
@@ -68,7 +73,7 @@ async function transfer(session: ImapSession, parser: Parser, byUid: boolean, mo
   const to: Target = {
     ...target,
     opened,
-    chooseTargetFolder: (state) => target.folder ?? folderUnderLabel(state, archives),
+    chooseTargetFolder: (state) => target.folder ?? chooseFolderUnderLabel(state, archives),
   };
   await requireTransferable(session, caller, view, rows, to, leaves ? "manage" : "read");
   const done: Pair[] = [];
@@ -133,8 +138,8 @@ async function requireTransferable(
     }
     await letOthersRun();
   }
-  requireLeft(core.db, caller, "changesPerHour", changes, core.now());
-  if (isOther && !hasRoom(core, { mailboxId: reach.mailbox.id, exempt: false }, bytes)) {
+  requireKeyLimitLeft(core.db, caller, "changesPerHour", changes, core.now());
+  if (isOther && !hasStorageForMessage(core, { mailboxId: reach.mailbox.id, exempt: false }, bytes)) {
     throw new Refused("The mailbox is full", "OVERQUOTA");
   }
 }
@@ -163,11 +168,12 @@ async function moveWithin(
       const { label: source } = requirePresent(view);
       const states = listRowStates(view, portion);
       const seqs = states.map(({ seq }) => seq);
-      if (label !== undefined) fileUnder(tx, caller, seqs, { label, leaves: moves && source === undefined }, now);
+      if (label !== undefined)
+        fileMessagesUnderLabel(tx, caller, seqs, { label, leaves: moves && source === undefined }, now);
       if (folder !== undefined) changeMessages(tx, caller, seqs, { folder }, now);
       // In Trash and Junk it is under no label, and the others of its conversation keep theirs.
       if (moves && source !== undefined && folder !== "trash" && folder !== "spam") {
-        labelAll(tx, caller, [...new Set(states.map(({ threadId }) => threadId))], { removeLabels: [source] }, now);
+        labelThreads(tx, caller, [...new Set(states.map(({ threadId }) => threadId))], { removeLabels: [source] }, now);
       }
       opened.update(tx, seqs);
       const there = new Map(opened.states(seqs).map((state) => [state.seq, state]));
@@ -242,9 +248,9 @@ async function restore(session: ImapSession, caller: Caller, { label, opened }: 
         if (label !== undefined) {
           const given = portion.filter(({ from, to, filed }) => !filed && present.has(to) && !had(from));
           const ids = new Set(given.map(({ from }) => from.threadId));
-          labelAll(tx, caller, [...ids], { removeLabels: [label] }, now);
+          labelThreads(tx, caller, [...ids], { removeLabels: [label] }, now);
         }
-        for (const { filed } of still) if (filed) takeBack(tx, caller, filed, now);
+        for (const { filed } of still) if (filed) undoImapFiling(tx, caller, filed, now);
       });
       done.length -= portion.length;
     }

@@ -1,12 +1,17 @@
 /** SEARCH and UID SEARCH (RFC 9051 §6.4.4, with ESEARCH). */
 
-import { type Found, matching } from "../found-messages.ts";
+import { type Found, findMessagesBySearchKey } from "../found-messages.ts";
 import { formatSequenceSet, Malformed, type Parser, type SearchKey } from "../grammar.ts";
 import { type ImapSession, Refused } from "../session.ts";
 
 const RETURNS = ["MIN", "MAX", "ALL", "COUNT", "SAVE"] as const;
 
-export async function search(session: ImapSession, parser: Parser, byUid: boolean, tag: string): Promise<string> {
+export async function runImapSearch(
+  session: ImapSession,
+  parser: Parser,
+  byUid: boolean,
+  tag: string,
+): Promise<string> {
   let returns: string[] | undefined;
   if (parser.take(" RETURN ")) {
     returns = parser.list(() => parser.atom().toUpperCase(), { empty: true });
@@ -29,7 +34,7 @@ export async function search(session: ImapSession, parser: Parser, byUid: boolea
   const caller = session.caller("search");
   session.reads.note(caller, []);
   // Of a search that is refused, nothing is saved.
-  const found = await matching(session, key, caller.userId).catch((error) => {
+  const found = await findMessagesBySearchKey(session, key, caller.userId).catch((error) => {
     if (saves) view.saved = new Set();
     throw error;
   });

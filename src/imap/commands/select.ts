@@ -2,12 +2,12 @@
 
 import { FLAG_BITS } from "../../mailbox/imap/uids.ts";
 import { listLabels } from "../../mailbox/state/labels.ts";
-import { formatSequenceSet, isIn, Malformed, type Parser, type SequenceSet } from "../grammar.ts";
-import { hasBelow, named } from "../mailbox-names.ts";
+import { formatSequenceSet, isInSequenceSet, Malformed, type Parser, type SequenceSet } from "../grammar.ts";
+import { findImapMailboxByName, hasMailboxesBelow } from "../mailbox-names.ts";
 import { type ImapSession, Refused } from "../session.ts";
-import { findSequenceNumber, gapsIn, openView, type View } from "../view.ts";
-import { expungeDeleted, keepsAll } from "./expunge.ts";
-import { listed } from "./list.ts";
+import { findSequenceNumber, listUidGaps, openImapView, type View } from "../view.ts";
+import { expungeDeleted, isExpungeForbidden } from "./expunge.ts";
+import { formatListResponse } from "./list.ts";
 
 /** How long a client waits for its mail to be ready for it, the first time. */
 const MOST_WAIT_MS = 20_000;
@@ -16,7 +16,7 @@ const FLAGS = ["\\Seen", "\\Flagged", "\\Draft", ...FLAG_BITS.map(([name]) => na
 /** Labels of a mailbox that are told at once; others are told with the messages that have them. */
 const MOST_KEYWORDS = 200;
 
-export async function select(session: ImapSession, parser: Parser, examines: boolean): Promise<string> {
+export async function runImapSelect(session: ImapSession, parser: Parser, examines: boolean): Promise<string> {
   parser.space();
   const name = session.nameIn(parser.astring());
   const asked = parser.take(" ") ? parameters(session, parser) : undefined;
@@ -30,7 +30,7 @@ export async function select(session: ImapSession, parser: Parser, examines: boo
   const { core, folders, octets } = session;
   const caller = session.caller("select");
   const readOnly = examines || !caller.scopes.has("write");
-  const found = named(core.db, caller, name);
+  const found = findImapMailboxByName(core.db, caller, name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   const opened = await folders.opened(found.reach.mailbox.id, found.folder, found.label);
   const until = core.now() + MOST_WAIT_MS;
@@ -38,7 +38,7 @@ export async function select(session: ImapSession, parser: Parser, examines: boo
     if (await octets.ready(id, uidNext, until - core.now())) continue;
     throw new Refused("The server still reads the mail of this mailbox; try again in a minute", "UNAVAILABLE");
   }
-  const view = openView(folders, found, opened, readOnly);
+  const view = openImapView(folders, found, opened, readOnly);
   const { folder } = view;
   const { mailbox: box, access } = found.reach;
   const keywords = session.keywordsIn(box.id);
@@ -49,7 +49,7 @@ export async function select(session: ImapSession, parser: Parser, examines: boo
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
-    ...(session.isRev2 ? [listed(session, found, hasBelow(core.db, found))] : ["* 0 RECENT"]),
+    ...(session.isRev2 ? [formatListResponse(session, found, hasMailboxesBelow(core.db, found))] : ["* 0 RECENT"]),
     ...(session.isRev2 || !firstUnseen ? [] : [`* OK [UNSEEN ${firstUnseen}] The first that is not seen`]),
     `* OK [PERMANENTFLAGS (${readOnly ? "" : permanentFlags.join(" ")})] Flags that are kept`,
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
@@ -97,9 +97,9 @@ function parameters(session: ImapSession, parser: Parser): { known: Known | unde
 
 /** Tells what vanished and what changed since the client was here. */
 async function resync(session: ImapSession, view: View, { modseq, uids: known }: Known): Promise<void> {
-  const isKnown = (uid: number): boolean => !known || isIn(known, uid);
+  const isKnown = (uid: number): boolean => !known || isInSequenceSet(known, uid);
   // What has just been counted is told as vanished now, not earlier.
-  const vanished = (view.folder.vanishedSince(modseq) ?? gapsIn(view)).filter(
+  const vanished = (view.folder.vanishedSince(modseq) ?? listUidGaps(view)).filter(
     (uid) => isKnown(uid) && findSequenceNumber(view, uid) === undefined,
   );
   if (vanished.length > 0) await session.send(`* VANISHED (EARLIER) ${formatSequenceSet(vanished)}`);
@@ -108,11 +108,11 @@ async function resync(session: ImapSession, view: View, { modseq, uids: known }:
   await session.tellFlags(view, seqs, session.keywordsIn(view.folder.mailboxId));
 }
 
-export async function close(session: ImapSession, parser: Parser, expunges: boolean): Promise<string> {
+export async function runImapClose(session: ImapSession, parser: Parser, expunges: boolean): Promise<string> {
   parser.end();
   const view = session.selected();
   const removes = expunges && !view.readOnly && view.named.reach.access.manage;
-  if (removes && !keepsAll(session, view)) await expungeDeleted(session, view);
+  if (removes && !isExpungeForbidden(session, view)) await expungeDeleted(session, view);
   session.view = undefined;
   return "Closed";
 }

@@ -2,7 +2,7 @@
  * LOGIN (RFC 9051 §6.2.3) and AUTHENTICATE (§6.2.2, with the initial response of RFC 4959): PLAIN (RFC 4616) with a password,
  * an app password or an API key, OAUTHBEARER (RFC 7628) with an access token or an API key.
  */
-import { readsNoCodes } from "../../access/caller.ts";
+import { isKeyDeniedSignInCodes } from "../../access/caller.ts";
 import type { SignedIn } from "../../access/sign-in.ts";
 import { AppError } from "../../base/errors.ts";
 import { Malformed, type Parser } from "../grammar.ts";
@@ -11,7 +11,7 @@ import { type ImapSession, Refused } from "../session.ts";
 /** Error that the server sends before its reply to a client whose token failed; the client answers it (RFC 7628 §3.2.2). */
 const TOKEN_FAILED = Buffer.from(JSON.stringify({ status: "invalid_token", scope: "read" })).toString("base64");
 
-export async function login(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapLogin(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const username = parser.astring();
   parser.space();
@@ -21,7 +21,7 @@ export async function login(session: ImapSession, parser: Parser): Promise<strin
   return enter(session, withPassword(session, username, secret));
 }
 
-export async function authenticate(session: ImapSession, parser: Parser): Promise<string> {
+export async function runImapAuthenticate(session: ImapSession, parser: Parser): Promise<string> {
   parser.space();
   const mechanism = parser.atom().toUpperCase();
   const initial = parser.take(" ") ? parser.astring() : undefined;
@@ -90,7 +90,7 @@ async function enter(
     await failing();
     throw new Refused("Wrong user name or password", "AUTHENTICATIONFAILED");
   }
-  if (readsNoCodes(who.caller))
+  if (isKeyDeniedSignInCodes(who.caller))
     throw new Refused("This key reads no codes, and IMAP cannot hide them", "AUTHORIZATIONFAILED");
   session.who = who;
   return "Welcome";

@@ -1,11 +1,11 @@
 /** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
-import { changeMessages, flagMessages } from "../../mailbox/changing/message-changes.ts";
-import { labelAll } from "../../mailbox/changing/threads.ts";
+import { changeImapFlags, changeMessages } from "../../mailbox/changing/message-changes.ts";
+import { labelThreads } from "../../mailbox/changing/threads.ts";
 import { BIT_OF } from "../../mailbox/imap/uids.ts";
 import { formatSequenceSet, Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
-import { formatFlagList, type ImapSession, labelIn, Refused } from "../session.ts";
-import { findSequenceNumber, isBeyond, listRowStates, rowsIn } from "../view.ts";
+import { formatFlagList, type ImapSession, Refused, readKeywordLabel } from "../session.ts";
+import { findSequenceNumber, isSetBeyondView, listRowStates, listRowsInSequenceSet } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
 const ALL_BITS = [...BIT_OF.values()].reduce((all, bit) => all | bit, 0);
@@ -33,13 +33,13 @@ function wantedBy(mode: "+" | "-" | "", flags: readonly string[], keywords: Keyw
     else if (bit !== undefined) wanted[sets ? "add" : "remove"] |= bit;
     else if (flag.startsWith("\\")) throw new Malformed(`unknown flag ${flag}`);
     else {
-      wanted[sets ? "addLabels" : "removeLabels"].push(labelIn(keywords, flag));
+      wanted[sets ? "addLabels" : "removeLabels"].push(readKeywordLabel(keywords, flag));
     }
   }
   return wanted;
 }
 
-export async function store(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
+export async function runImapStore(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
   parser.space();
   const set = parser.sequenceSet();
   parser.space();
@@ -58,7 +58,7 @@ export async function store(session: ImapSession, parser: Parser, byUid: boolean
   session.writer("store");
   const view = session.selected({ toChange: true });
   const wanted = wantedBy(mode, flags, session.keywordsIn(view.folder.mailboxId));
-  if (!byUid && isBeyond(view, set)) throw new Malformed("no such message");
+  if (!byUid && isSetBeyondView(view, set)) throw new Malformed("no such message");
   const { read, flagged, add, remove, addLabels, removeLabels } = wanted;
   const isAll = flagged !== undefined || add !== 0 || remove !== 0 || addLabels.length > 0 || removeLabels.length > 0;
   if (isAll && !view.named.reach.access.manage)
@@ -67,7 +67,7 @@ export async function store(session: ImapSession, parser: Parser, byUid: boolean
   const { core } = session;
   const { folder } = view;
   const failed: number[] = [];
-  const rows = rowsIn(view, set, byUid);
+  const rows = listRowsInSequenceSet(view, set, byUid);
   await folder.updated();
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
@@ -84,12 +84,12 @@ export async function store(session: ImapSession, parser: Parser, byUid: boolean
           const marks = { ...(read !== undefined && { read }), ...(flagged !== undefined && { flagged }) };
           changeMessages(tx, caller, own, marks, now);
         }
-        if (add !== 0 || remove !== 0) flagMessages(tx, caller, folder, own, { add, remove: remove & ~add }, now);
+        if (add !== 0 || remove !== 0) changeImapFlags(tx, caller, folder, own, { add, remove: remove & ~add }, now);
         const labels = mode === "" && isAll ? { labels: addLabels } : { addLabels, removeLabels };
         const threads = [
           ...new Set(open.filter((state) => needsLabels(state, wanted, mode)).map(({ threadId }) => threadId)),
         ];
-        labelAll(tx, caller, threads, labels, now);
+        labelThreads(tx, caller, threads, labels, now);
         folder.update(tx);
       }
       return { own, stale: states.filter(isStale).map(({ uid }) => uid) };

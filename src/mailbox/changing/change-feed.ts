@@ -12,9 +12,9 @@
  */
 import { gt, max, sql } from "drizzle-orm";
 import { type Caller, findReachableMailboxes } from "../../access/caller.ts";
-import { leavesMailbox } from "../../access/policy.ts";
+import { policyAllowsMailbox } from "../../access/policy.ts";
 import { AppError } from "../../base/errors.ts";
-import { dateTime, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { dateTimeSchema, type Static, stringEnum, t } from "../../base/json-schema.ts";
 import type { Job } from "../../base/scheduler.ts";
 import { toIsoTime } from "../../base/time.ts";
 import type { Core, Reader } from "../../store/core.ts";
@@ -35,7 +35,7 @@ const ChangeView = t.Object(
     kind: stringEnum(CHANGE_KINDS, {
       description: "upserted: it is new, or something about it changed. gone: it was deleted, or is out of reach",
     }),
-    at: dateTime(),
+    at: dateTimeSchema(),
   },
   { $id: "Change" },
 );
@@ -133,15 +133,15 @@ export function changesSince(db: Db, seq: number, limit: number): ChangeRow[] | 
 }
 
 /** Adds a change of messages that leaves their conversation's row as it is. */
-export const noteChange = (tx: Tx, { seq, id, mailboxId }: Pick<ThreadRow, "seq" | "id" | "mailboxId">): void =>
+export const noteThreadChange = (tx: Tx, { seq, id, mailboxId }: Pick<ThreadRow, "seq" | "id" | "mailboxId">): void =>
   void tx.insert(threadChanges).values({ threadSeq: seq, threadId: id, mailboxId, kind: "upserted" }).run();
 
 /** Adds the times of changes, at the end of every transaction of this process. */
-export const stampChanges = ({ store, now }: Core): void =>
+export const stampThreadChanges = ({ store, now }: Core): void =>
   store.inEveryCommit((tx) => void statements.stamp(tx).run(now()));
 
 /** Removes old changes. */
-export const forgetChanges = ({ store }: Core): Job => ({
+export const forgetThreadChanges = ({ store }: Core): Job => ({
   name: "forget-changes",
   deletes: true,
   async runDue(now) {
@@ -195,7 +195,7 @@ function concerned(
       : // One that is gone has no address any more.
         [queries(db).mailbox.get({ mailboxId }) ?? { id: mailboxId, address: "" }];
   return all
-    .filter((mailbox) => leavesMailbox(policy, mailbox) && reached.has(mailbox.id) === (kind === "upserted"))
+    .filter((mailbox) => policyAllowsMailbox(policy, mailbox) && reached.has(mailbox.id) === (kind === "upserted"))
     .map(({ id }) => id);
 }
 

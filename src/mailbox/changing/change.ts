@@ -6,17 +6,29 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { and, asc, desc, eq, isNotNull, lte, min, sql } from "drizzle-orm";
-import { type Caller, notFound, type Reach, reachTo, requireAccess } from "../../access/caller.ts";
+import { type Caller, findReach, outOfReachError, type Reach, requireAccess } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import type { Job } from "../../base/scheduler.ts";
-import { confirmLabels, noteTouches, settle, type Touch } from "../../journal/key-changes.ts";
+import {
+  noteFieldsSetInThread,
+  settleKeyChanges,
+  settleThreadLabelChanges,
+  type Touch,
+} from "../../journal/key-changes.ts";
 import type { Core } from "../../store/core.ts";
 import { CHANGED_FIELDS, type Folder, messages, threads } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { isDraft, type ThreadRow } from "../filing/threading.ts";
-import { forgive, type Relearned, readJunkSender, type Sender, trainAsSpam, unlearnSender } from "../junk/senders.ts";
-import { revertTraining, type Taught, teachConversation } from "../junk/training.ts";
+import {
+  forgiveSender,
+  type Relearned,
+  readJunkSender,
+  type Sender,
+  trainAsSpam,
+  unlearnSender,
+} from "../junk/senders.ts";
+import { revertTraining, type Taught, trainJunkByConversation } from "../junk/training.ts";
 import { labelKey, labelTouches, listThreadLabels, patchedLabels, writeLabels } from "../state/labels.ts";
 import {
   type Apart,
@@ -27,7 +39,7 @@ import {
   moveMessages,
   putBackReadState,
   type ReadState,
-  star,
+  setThreadStarred,
 } from "../state/message-state.ts";
 import type { ThreadPatch } from "../state/views.ts";
 import { requireNotHeld } from "./holds.ts";
@@ -97,8 +109,8 @@ const queries = prepared((db) => ({
 /** @throws AppError not_found, also for a conversation out of reach */
 export function reachedThread(db: Db, caller: Caller, id: string): { thread: ThreadRow; reach: Reach } {
   const thread = queries(db).byId.get({ id });
-  const reach = thread && reachTo(db, caller, thread.mailboxId);
-  if (!thread || !reach) throw notFound("thread");
+  const reach = thread && findReach(db, caller, thread.mailboxId);
+  if (!thread || !reach) throw outOfReachError("thread");
   return { thread, reach };
 }
 
@@ -126,7 +138,7 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   }
   if (starred !== undefined) {
     touched.push("starred");
-    star(tx, seq, starred);
+    setThreadStarred(tx, seq, starred);
   }
   if (!isDeepStrictEqual(patched, labels)) {
     touched.push("labels");
@@ -145,8 +157,14 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
     ...made,
   };
   // Changes go before confirmations, so that they settle what they can open again.
-  noteTouches(tx, caller, thread, [...labelTouches(labels, patched), ...listFieldTouches(change, applied)], now);
-  if (change.labels !== undefined) confirmLabels(tx, caller, seq);
+  noteFieldsSetInThread(
+    tx,
+    caller,
+    thread,
+    [...labelTouches(labels, patched), ...listFieldTouches(change, applied)],
+    now,
+  );
+  if (change.labels !== undefined) settleThreadLabelChanges(tx, caller, seq);
   return applied;
 }
 
@@ -159,7 +177,7 @@ export function trashDraft(tx: Tx, caller: Caller, draftId: string, now: number)
   const before = { ...thread, apart: listApartMessages(tx, thread) };
   move(tx, thread, "trash", now);
   const after = readThreadState(tx, draftId, ["folder", "snoozedUntil", "apart"]);
-  noteTouches(tx, caller, thread, [folderTouch(before, after)], now);
+  noteFieldsSetInThread(tx, caller, thread, [folderTouch(before, after)], now);
 }
 
 /** Lists the fields that a change set, without its labels (labelTouches lists those). */
@@ -202,7 +220,7 @@ export const trainingTouch = (folder: Folder, { relearned, taught }: Lessons): T
 });
 
 /** True unless everything was as asked before, and the mailbox learned nothing new from it. */
-export const changedAnything = ({ before, after, relearned, taught }: AppliedChange): boolean =>
+export const isEffectiveThreadChange = ({ before, after, relearned, taught }: AppliedChange): boolean =>
   !isDeepStrictEqual(before, after) ||
   taught.length > 0 ||
   relearned.some((learned) => learned.before?.verdict !== learned.after.verdict);
@@ -219,21 +237,26 @@ export function revertChange(tx: Tx, caller: Caller, changed: AppliedChange): vo
   if (!isDeepStrictEqual(readThreadState(tx, thread.id, touched), after)) {
     throw new AppError("conflict", "The conversation has changed since then");
   }
-  putBack(tx, thread, before, changed.readState);
-  forgetTaught(tx, thread.mailboxId, changed);
+  restoreThreadFields(tx, thread, before, changed.readState);
+  undoTrainingByMove(tx, thread.mailboxId, changed);
   for (const name of CHANGED_FIELDS) {
-    if (Object.hasOwn(after, name)) settle(tx, thread.seq, name, "person");
+    if (Object.hasOwn(after, name)) settleKeyChanges(tx, thread.seq, name, "person");
   }
   for (const { labelKey: label } of labelTouches(after.labels ?? [], before.labels ?? [])) {
-    settle(tx, thread.seq, "label", "person", label);
+    settleKeyChanges(tx, thread.seq, "label", "person", label);
   }
 }
 
 /** Gives fields of a conversation back the values that they had. */
-export function putBack(tx: Tx, thread: ThreadRow, before: Omit<State, "unread">, readState?: ReadState): void {
+export function restoreThreadFields(
+  tx: Tx,
+  thread: ThreadRow,
+  before: Omit<State, "unread">,
+  readState?: ReadState,
+): void {
   const { folder, snoozedUntil, apart, starred, labels } = before;
   if (folder !== undefined) putInto(tx, thread, folder, snoozedUntil ?? null, apart);
-  if (starred !== undefined) star(tx, thread.seq, starred);
+  if (starred !== undefined) setThreadStarred(tx, thread.seq, starred);
   if (labels !== undefined) writeLabels(tx, thread.seq, labels);
   if (readState) putBackReadState(tx, thread.seq, readState);
 }
@@ -245,14 +268,14 @@ export interface KeptFields {
   unread: ReadState;
 }
 
-export const readKeptFields = (tx: Tx, thread: ThreadRow): KeptFields => ({
+export const readUndoableFields = (tx: Tx, thread: ThreadRow): KeptFields => ({
   folder: folderState({ ...thread, apart: listApartMessages(tx, thread) }),
   starred: thread.starred,
   unread: loadReadState(tx, thread.seq),
 });
 
 /** Takes back what a move taught a mailbox, except what it was taught otherwise since. */
-export function forgetTaught(
+export function undoTrainingByMove(
   tx: Tx,
   mailboxId: string,
   { relearned, taught }: Pick<AppliedChange, "relearned" | "taught">,
@@ -288,20 +311,20 @@ const snoozeUntil = (tx: Tx, thread: ThreadRow, until: number | null): void =>
   putInto(tx, thread, "inbox", until, listApartMessages(tx, thread));
 
 function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): Lessons {
-  const lessons = learnFromMove(tx, thread, { from: thread.folder, to: folder }, now);
+  const lessons = trainJunkFilterByMove(tx, thread, { from: thread.folder, to: folder }, now);
   putInto(tx, thread, folder, null);
-  if (folder === "trash") unscheduleDrafts(tx, thread.seq);
+  if (folder === "trash") unscheduleThreadDrafts(tx, thread.seq);
   return lessons;
 }
 
-export const unscheduleDrafts = (tx: Tx, threadSeq: number): void =>
+export const unscheduleThreadDrafts = (tx: Tx, threadSeq: number): void =>
   void statements.unscheduleDrafts(tx).run(threadSeq);
 
 /** Lessons about spam that the mailbox learned from a move. */
 type Lessons = Pick<AppliedChange, "relearned" | "taught">;
 
 /** Teaches the mailbox by the move of a conversation, or of its messages `among` (messages.seq). */
-export function learnFromMove(
+export function trainJunkFilterByMove(
   tx: Tx,
   thread: ThreadRow,
   { from, to }: { from: Folder; to: Folder },
@@ -314,14 +337,15 @@ export function learnFromMove(
   if (to === "spam") {
     const [sender] = inboundSenders(tx, thread, among);
     if (sender !== undefined) relearned.push(...trainAsSpam(tx, mailboxId, sender, now));
-    taught = teachConversation(tx, thread, "spam", among);
+    taught = trainJunkByConversation(tx, thread, "spam", among);
   } else if (to === "inbox" && from === "spam") {
-    for (const sender of inboundSenders(tx, thread, among)) relearned.push(...forgive(tx, mailboxId, sender, now));
-    taught = teachConversation(tx, thread, "ham", among);
+    for (const sender of inboundSenders(tx, thread, among))
+      relearned.push(...forgiveSender(tx, mailboxId, sender, now));
+    taught = trainJunkByConversation(tx, thread, "ham", among);
   } else if (to === "archive" && from !== "archive") {
     // Archiving from spam says less than moving to the inbox: the filter forgets the conversation and learns nothing
     // else.
-    taught = teachConversation(tx, thread, from === "spam" ? undefined : "ham", among);
+    taught = trainJunkByConversation(tx, thread, from === "spam" ? undefined : "ham", among);
   }
   return { relearned, taught };
 }
@@ -357,9 +381,9 @@ function requireSnoozable({ folder }: Pick<ThreadRow, "folder">): void {
  * Snoozes a conversation of the inbox, archive or sent mail until `until` (epoch ms). @throws AppError not_found,
  * conflict
  */
-export function snooze(tx: Tx, threadId: string, until: number): void {
+export function setThreadSnooze(tx: Tx, threadId: string, until: number): void {
   const thread = queries(tx).byId.get({ id: threadId });
-  if (!thread) throw notFound("thread");
+  if (!thread) throw outOfReachError("thread");
   requireSnoozable(thread);
   snoozeUntil(tx, thread, until);
 }

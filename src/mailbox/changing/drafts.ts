@@ -11,7 +11,7 @@ import { newId } from "../../base/runtime.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { unpackText } from "../../message/reading.ts";
 import { foldDocument } from "../../search/fold.ts";
-import { readStored } from "../../search/stored.ts";
+import { readStoredMessages } from "../../search/stored.ts";
 import type { Reader } from "../../store/core.ts";
 import {
   attachments,
@@ -27,10 +27,10 @@ import type { Db, Tx } from "../../store/store.ts";
 import { UNSERVED_MAILBOXES } from "../../store/unserved-workspaces.ts";
 import { bodyRow, contentRow } from "../filing/filing-rows.ts";
 import type { PreparedMessage } from "../filing/prepare.ts";
-import { firstState } from "../filing/threading.ts";
+import { initialThreadState } from "../filing/threading.ts";
 import { type AttachmentRow, listMessageAttachments, type StoredFile } from "../reading/messages.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { addUsage, reachedMailbox } from "../state/mailboxes.ts";
+import { addMailboxUsage, reachedMailbox } from "../state/mailboxes.ts";
 import { markUnread } from "../state/message-state.ts";
 import { reachedThread } from "./change.ts";
 import { deleteConversations } from "./removal.ts";
@@ -268,7 +268,7 @@ export const dueDrafts = (db: Db, now: number): (Due & { id: string })[] =>
     .map(({ keyId, ...due }) => ({ ...due, keyId: keyId ?? undefined }));
 
 /** When the next draft is due, epoch ms. */
-export const nextDue = (db: Db): number | null => statements(db).nextDue.get()?.at ?? null;
+export const findNextDraftDueTime = (db: Db): number | null => statements(db).nextDue.get()?.at ?? null;
 
 /** Removes a draft that has become a message, in the same transaction: if two people send it at once, one succeeds. */
 export function removeDraft(tx: Tx, draft: Pick<Draft, "reach" | "threadSeq">): void {
@@ -323,8 +323,8 @@ function updateFileFacts({ engine }: MailCore, tx: Tx, draft: Draft): void {
     .where(eq(messages.seq, draft.seq))
     .run();
   tx.update(threads).set({ hasAttachments }).where(eq(threads.seq, draft.threadSeq)).run();
-  addUsage(tx, draft.reach.mailbox.id, bytes);
-  for (const stored of readStored(tx, [draft.seq])) engine.replace(tx, draft.seq, stored, stored.fold());
+  addMailboxUsage(tx, draft.reach.mailbox.id, bytes);
+  for (const stored of readStoredMessages(tx, [draft.seq])) engine.replace(tx, draft.seq, stored, stored.fold());
 }
 
 /** Writes files from position `first` on; returns their ids. */
@@ -355,7 +355,7 @@ export function changeDraft(
     nextOrdinal: __,
     hasAttachments: ___,
     ...state
-  } = firstState({ message, kind: "draft", date: now }, false);
+  } = initialThreadState({ message, kind: "draft", date: now }, false);
   const size = message.size + transmittedSizes(draft.attachments);
   const filenames = draft.attachments.map(({ filename }) => filename);
   const { files } = foldDocument({ subject: "", text: "", from: [], to: [], cc: [], filenames });
@@ -374,12 +374,12 @@ export function changeDraft(
     .where(eq(drafts.messageSeq, draft.seq))
     .run();
   engine.replace(tx, draft.seq, draftScope(draft), { ...message.index, files });
-  addUsage(tx, draft.reach.mailbox.id, size - draft.size);
+  addMailboxUsage(tx, draft.reach.mailbox.id, size - draft.size);
   return revision;
 }
 
 /** Notes that a person has changed something of a draft. */
-export function claimDraft(tx: Tx, draft: Pick<Draft, "seq">): void {
+export function markDraftEditedByPerson(tx: Tx, draft: Pick<Draft, "seq">): void {
   tx.update(drafts).set({ writtenBy: null }).where(eq(drafts.messageSeq, draft.seq)).run();
 }
 
@@ -391,7 +391,7 @@ export function attachFiles(core: MailCore, tx: Tx, draft: Draft, files: readonl
 }
 
 /** Replaces all attachments of a draft. */
-export function replaceFiles(core: MailCore, tx: Tx, draft: Draft, files: readonly StoredFile[]): void {
+export function replaceDraftFiles(core: MailCore, tx: Tx, draft: Draft, files: readonly StoredFile[]): void {
   tx.delete(attachments).where(eq(attachments.messageSeq, draft.seq)).run();
   insertFiles(core, tx, draft, files, 0);
   updateFileFacts(core, tx, draft);
@@ -413,7 +413,7 @@ export function scheduleDraft(tx: Tx, draft: Pick<Draft, "seq">, due: Due | unde
  * Makes drafts due at `now` (epoch ms) whose undo time has not ended only because the clock was ahead when somebody
  * pressed Send. A time that somebody chose stays.
  */
-export function recallDrafts(tx: Tx, now: number): void {
+export function fixDraftTimesAfterClockJump(tx: Tx, now: number): void {
   recallStatement(tx).run(now, LONGEST_UNDO_MS);
 }
 
@@ -447,7 +447,7 @@ export function refuseDraft(
 }
 
 /** Unschedules every scheduled draft and stores the reason; returns their number. */
-export function unschedule(tx: Tx, reason: string): number {
+export function unscheduleAllDrafts(tx: Tx, reason: string): number {
   const changed = tx
     .update(drafts)
     .set({ dueAt: null, dueBy: null, dueKey: null, refusal: reason })

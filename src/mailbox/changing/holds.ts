@@ -313,7 +313,7 @@ export const rejectedHolds = (db: Db, before: number): Hold[] => statements(db).
 export const dueHolds = (db: Db, now: number): Hold[] => statements(db).due.all({ before: now });
 export const nextDueHold = (db: Db): number | null => statements(db).nextDue.get()?.at ?? null;
 /** The mailboxes in which messages wait. */
-export const mailboxesWithWaiting = (db: Db): string[] =>
+export const listMailboxesWithWaitingHolds = (db: Db): string[] =>
   statements(db)
     .mailboxes.all()
     .map(({ mailboxId }) => mailboxId);
@@ -322,7 +322,7 @@ export const mailboxesWithWaiting = (db: Db): string[] =>
  * When the people of a mailbox were last told by mail that messages wait, how many wait since, and the newest of these. Only
  * that one is marked as told, since a row is written whole.
  */
-export function countUnnotified(
+export function countUnnotifiedHolds(
   db: Db,
   mailboxId: string,
   now: number,
@@ -334,12 +334,12 @@ export function countUnnotified(
   return { ...(notified && { notifiedAt: notified.at }), count, newest };
 }
 
-export function setNotified(tx: Tx, newest: number, now: number): void {
+export function markHoldNotified(tx: Tx, newest: number, now: number): void {
   tx.update(holds).set({ notifiedAt: now }).where(eq(holds.messageSeq, newest)).run();
 }
 
 /** Records a decision. `reason` replaces the one for holding it. */
-export function decide(
+export function recordHoldDecision(
   tx: Tx,
   { seq }: Pick<Hold, "seq">,
   set: { state: Exclude<HoldState, "sent" | "waiting">; reason?: string; decidedBy: string | null; decidedAt: number },
@@ -352,12 +352,12 @@ const anew = (reason: string, now: number) =>
   ({ state: "waiting", reason, since: now, decidedBy: null, decidedAt: null, notifiedAt: null }) as const;
 
 /** Has an approved message wait again. */
-export function waitAgain(tx: Tx, { seq }: Pick<Hold, "seq">, reason: string, now: number): void {
+export function returnHoldToWaiting(tx: Tx, { seq }: Pick<Hold, "seq">, reason: string, now: number): void {
   tx.update(holds).set(anew(reason, now)).where(eq(holds.messageSeq, seq)).run();
 }
 
 /** Has all approved messages wait again; returns their number. */
-export const unapprove = (tx: Tx, reason: string, now: number): number =>
+export const unapproveAllHolds = (tx: Tx, reason: string, now: number): number =>
   tx.update(holds).set(anew(reason, now)).where(eq(holds.state, "approved")).returning({ seq: holds.messageSeq }).all()
     .length;
 
@@ -367,7 +367,7 @@ export function removeHold(tx: Tx, { mailboxId, threadSeq }: Pick<Hold, "mailbox
 }
 
 /** Notes of a Sent copy that it was held, and who approved it. */
-export function putSent(tx: Tx, seq: number, { emailId, ...hold }: Hold): void {
+export function noteSentCopyWasHeld(tx: Tx, seq: number, { emailId, ...hold }: Hold): void {
   const { mailboxId, keyId, userId, reason, since, sendAt, answers, decidedBy, decidedAt, notifiedAt } = hold;
   tx.insert(holds)
     .values({

@@ -6,21 +6,21 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { and, eq, inArray, sql } from "drizzle-orm";
-import { type Caller, notFound, reachTo, requireAccess } from "../../access/caller.ts";
+import { type Caller, findReach, outOfReachError, requireAccess } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
-import { noteOperation } from "../../journal/entries.ts";
-import { noteTouches, type Touch } from "../../journal/key-changes.ts";
+import { addJournalEntry } from "../../journal/entries.ts";
+import { noteFieldsSetInThread, type Touch } from "../../journal/key-changes.ts";
 import { type Folder, messages, threads } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import type { ThreadRow } from "../filing/threading.ts";
-import { type FlagChange, type ImapFolder, orderUids, renumber } from "../imap/uids.ts";
-import { derivedFolder, listApartMessages, loadReadState } from "../state/message-state.ts";
-import { folderTouch, learnFromMove, trainingTouch, unscheduleDrafts } from "./change.ts";
-import { noteChange } from "./change-feed.ts";
+import { assignNewUids, type FlagChange, type ImapFolder, orderUids } from "../imap/uids.ts";
+import { deriveThreadFolder, listApartMessages, loadReadState } from "../state/message-state.ts";
+import { folderTouch, trainingTouch, trainJunkFilterByMove, unscheduleThreadDrafts } from "./change.ts";
+import { noteThreadChange } from "./change-feed.ts";
 import { requireNotHeld } from "./holds.ts";
 import { deleteMessages, noteDiscarded } from "./removal.ts";
-import { labelAll } from "./threads.ts";
+import { labelThreads } from "./threads.ts";
 
 export interface MessageChange {
   folder?: Folder;
@@ -57,8 +57,8 @@ function reached(tx: Db, caller: Caller, seqs: readonly number[], needed: "read"
   const found = Map.groupBy(queries(tx).among.all({ seqs: JSON.stringify(seqs) }), ({ threadSeq }) => threadSeq);
   return [...found].map(([seq, given]) => {
     const thread = queries(tx).thread.get({ seq });
-    const reach = thread && reachTo(tx, caller, thread.mailboxId);
-    if (!thread || !reach) throw notFound("message");
+    const reach = thread && findReach(tx, caller, thread.mailboxId);
+    if (!thread || !reach) throw outOfReachError("message");
     requireAccess(reach, needed);
     return { thread, given };
   });
@@ -122,7 +122,7 @@ export function changeMessages(
       seqs.filter((seq) => moved.has(seq)),
     );
   if (changed.length > 0) {
-    noteOperation(tx, caller, { ids: changed.map(({ thread }) => thread.id), changes: changed.length }, now);
+    addJournalEntry(tx, caller, { ids: changed.map(({ thread }) => thread.id), changes: changed.length }, now);
   }
 }
 
@@ -161,25 +161,25 @@ function changeWithin(
     const isRead = !isDeepStrictEqual(before.readState, after.readState);
     touches.push({ field: "unread", ...(isRead && { before: before.readState }) });
   }
-  noteTouches(tx, caller, thread, touches, now);
-  noteChange(tx, thread);
+  noteFieldsSetInThread(tx, caller, thread, touches, now);
+  noteThreadChange(tx, thread);
   return touches.some((touch) => touch.before !== undefined);
 }
 
 /** Returns what the move taught. */
 function moveWithin(tx: Tx, thread: ThreadRow, given: readonly Found[], folder: Folder, now: number): Touch[] {
-  const lessons = { relearned: [], taught: [] } as ReturnType<typeof learnFromMove>;
+  const lessons = { relearned: [], taught: [] } as ReturnType<typeof trainJunkFilterByMove>;
   for (const [from, moved] of Map.groupBy(given, (one) => one.folder)) {
     if (from === folder) continue;
     const seqs = moved.map(({ seq }) => seq);
-    const learned = learnFromMove(tx, thread, { from, to: folder }, now, seqs);
+    const learned = trainJunkFilterByMove(tx, thread, { from, to: folder }, now, seqs);
     lessons.relearned = [...lessons.relearned, ...learned.relearned];
     lessons.taught = [...lessons.taught, ...learned.taught];
     tx.update(messages).set({ folder }).where(inArray(messages.seq, seqs)).run();
     noteDiscarded(tx, seqs, folder);
   }
-  if (folder === "trash") unscheduleDrafts(tx, thread.seq);
-  const derived = derivedFolder(tx, thread.seq);
+  if (folder === "trash") unscheduleThreadDrafts(tx, thread.seq);
+  const derived = deriveThreadFolder(tx, thread.seq);
   // Like a move of the whole, it ends a snooze: the conversation left the inbox, or a message was put there.
   const wakes = derived !== thread.folder || folder === "inbox";
   tx.update(threads)
@@ -193,7 +193,7 @@ function moveWithin(tx: Tx, thread: ThreadRow, given: readonly Found[], folder: 
  * Sets and takes away flags that only IMAP has (bits of IMAP_FLAGS) of messages of a folder. Undo does not take them back.
  * `now`: epoch ms. @throws AppError not_found, forbidden
  */
-export function flagMessages(
+export function changeImapFlags(
   tx: Tx,
   caller: Caller,
   folder: ImapFolder,
@@ -202,13 +202,13 @@ export function flagMessages(
   now: number,
 ): void {
   const ids = reached(tx, caller, seqs, "manage").map(({ thread }) => thread.id);
-  if (folder.setFlags(tx, seqs, flags) > 0) noteOperation(tx, caller, { ids, changes: ids.length }, now);
+  if (folder.setFlags(tx, seqs, flags) > 0) addJournalEntry(tx, caller, { ids, changes: ids.length }, now);
 }
 
 /**
  * Where a message goes that mail apps put under a label. `leaves`: it is to leave its folder; archived mail and drafts cannot.
  */
-export function folderUnderLabel({ kind, folder }: Pick<Found, "kind" | "folder">, leaves: boolean): Folder {
+export function chooseFolderUnderLabel({ kind, folder }: Pick<Found, "kind" | "folder">, leaves: boolean): Folder {
   if (kind === "draft") return "drafts";
   return leaves || folder === "trash" || folder === "spam" ? "archive" : folder;
 }
@@ -218,7 +218,7 @@ export function folderUnderLabel({ kind, folder }: Pick<Found, "kind" | "folder"
  * UID there, so that no app that took it away misses it. Without a label they just leave. The caller bounds their number. `now`:
  * epoch ms. @throws AppError not_found, forbidden, conflict, unprocessable
  */
-export function fileUnder(
+export function fileMessagesUnderLabel(
   tx: Tx,
   caller: Caller,
   seqs: readonly number[],
@@ -228,15 +228,15 @@ export function fileUnder(
   const conversations = reached(tx, caller, seqs, "manage");
   const among = new Map(conversations.flatMap(({ given }) => given.map((one) => [one.seq, one])));
   const given = seqs.flatMap((seq) => among.get(seq) ?? []);
-  const stays = given.filter((one) => folderUnderLabel(one, leaves) === one.folder);
-  const goes = given.filter((one) => folderUnderLabel(one, leaves) !== one.folder);
+  const stays = given.filter((one) => chooseFolderUnderLabel(one, leaves) === one.folder);
+  const goes = given.filter((one) => chooseFolderUnderLabel(one, leaves) !== one.folder);
   const pickSeqs = (some: readonly Found[]): number[] => some.map(({ seq }) => seq);
-  for (const [folder, moved] of Map.groupBy(goes, (one) => folderUnderLabel(one, leaves))) {
+  for (const [folder, moved] of Map.groupBy(goes, (one) => chooseFolderUnderLabel(one, leaves))) {
     changeMessages(tx, caller, pickSeqs(moved), { folder }, now);
   }
   const ids = conversations.map(({ thread }) => thread.id);
-  if (label !== undefined) labelAll(tx, caller, ids, { addLabels: [label] }, now);
-  if (leaves) renumber(tx, pickSeqs(stays));
+  if (label !== undefined) labelThreads(tx, caller, ids, { addLabels: [label] }, now);
+  if (leaves) assignNewUids(tx, pickSeqs(stays));
 }
 
 /**
@@ -258,5 +258,5 @@ export function expungeMessages(tx: Tx, caller: Caller, seqs: readonly number[],
     );
   }
   const ids = conversations.map(({ thread }) => thread.id);
-  if (ids.length > 0) noteOperation(tx, caller, { ids, changes: ids.length }, now);
+  if (ids.length > 0) addJournalEntry(tx, caller, { ids, changes: ids.length }, now);
 }

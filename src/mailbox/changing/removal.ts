@@ -6,8 +6,8 @@
 import { and, asc, eq, inArray, isNotNull, isNull, lte, ne, sql, sum } from "drizzle-orm";
 import { AppError } from "../../base/errors.ts";
 import type { Job } from "../../base/scheduler.ts";
-import { type Moved, type MoveRequest, moveToFiles, moveToS3 } from "../../store/blob-move.ts";
-import { claimMove } from "../../store/claim.ts";
+import { type Moved, type MoveRequest, moveBlobsToFiles, moveBlobsToS3 } from "../../store/blob-move.ts";
+import { claimBlobMove } from "../../store/claim.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import {
   attachments,
@@ -23,11 +23,11 @@ import {
 import { blobNames } from "../../store/snapshot.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { isDraft, remainingState, type ThreadRow } from "../filing/threading.ts";
-import { deleteLearned } from "../junk/junk-filter.ts";
-import { addUsage } from "../state/mailboxes.ts";
-import { derivedFolder } from "../state/message-state.ts";
-import { noteChange } from "./change-feed.ts";
+import { isDraft, remainingThreadState, type ThreadRow } from "../filing/threading.ts";
+import { deleteJunkFilterPortion } from "../junk/junk-filter.ts";
+import { addMailboxUsage } from "../state/mailboxes.ts";
+import { deriveThreadFolder } from "../state/message-state.ts";
+import { noteThreadChange } from "./change-feed.ts";
 
 /** Conversations examined for one portion; each has at least one message. */
 const MOST_THREADS = 500;
@@ -36,14 +36,14 @@ const MOST_THREADS = 500;
  * Deletes a mailbox's mail until about `limit` messages are gone, at least one conversation; then its junk
  * filter. False if nothing was left.
  */
-export const deleteMail = (tx: Tx, mailboxId: string, limit: number): boolean =>
-  deletePortion(tx, mailboxId, limit) > 0 || deleteLearned(tx, mailboxId);
+export const deleteMailboxMailPortion = (tx: Tx, mailboxId: string, limit: number): boolean =>
+  deleteConversationPortion(tx, mailboxId, limit) > 0 || deleteJunkFilterPortion(tx, mailboxId);
 
 /**
  * Deletes mail of a mailbox, or of one of its folders, until about `limit` messages are gone, at least one conversation.
  * Returns the number of conversations, 0 if there were none.
  */
-export function deletePortion(tx: Tx, mailboxId: string, limit: number, folder?: Folder): number {
+export function deleteConversationPortion(tx: Tx, mailboxId: string, limit: number, folder?: Folder): number {
   const candidates = tx
     .select({ seq: threads.seq, messageCount: threads.messageCount })
     .from(threads)
@@ -76,7 +76,7 @@ export function deleteConversations(tx: Tx, mailboxId: string, portion: readonly
     .where(inArray(messages.threadSeq, portion))
     .get();
   tx.delete(threads).where(inArray(threads.seq, portion)).run();
-  addUsage(tx, mailboxId, -(freed?.bytes ?? 0));
+  addMailboxUsage(tx, mailboxId, -(freed?.bytes ?? 0));
 }
 
 /**
@@ -100,7 +100,7 @@ export function deleteMessages(tx: Tx, thread: ThreadRow, seqs: readonly number[
       ),
     )
     .run();
-  addUsage(tx, thread.mailboxId, -gone.reduce((bytes, { size }) => bytes + size, 0));
+  addMailboxUsage(tx, thread.mailboxId, -gone.reduce((bytes, { size }) => bytes + size, 0));
   for (const { messageId } of gone) {
     if (messageId === null) continue;
     tx.insert(threadReferences)
@@ -108,12 +108,12 @@ export function deleteMessages(tx: Tx, thread: ThreadRow, seqs: readonly number[
       .onConflictDoNothing()
       .run();
   }
-  const folder = derivedFolder(tx, thread.seq);
+  const folder = deriveThreadFolder(tx, thread.seq);
   tx.update(threads)
-    .set({ ...remainingState(left), folder, ...(folder !== thread.folder && { snoozedUntil: null }) })
+    .set({ ...remainingThreadState(left), folder, ...(folder !== thread.folder && { snoozedUntil: null }) })
     .where(eq(threads.seq, thread.seq))
     .run();
-  noteChange(tx, thread);
+  noteThreadChange(tx, thread);
 }
 
 /** Messages deleted in one transaction whose conversation stays; each may be in a long one. */
@@ -274,8 +274,10 @@ const namedAmong =
  * backup, or while the place of blobs is unavailable. Blobs of the hour before `now` (epoch ms) stay, because a blob is older than its row, which commits
  * afterwards.
  */
-export const sweepUnnamed = ({ db, blobs }: Pick<Reader, "db" | "blobs">, now: number): Promise<number | undefined> =>
-  blobs.sweep(now - HOUR_MS, namedAmong(db));
+export const sweepUnnamedBlobs = (
+  { db, blobs }: Pick<Reader, "db" | "blobs">,
+  now: number,
+): Promise<number | undefined> => blobs.sweep(now - HOUR_MS, namedAmong(db));
 
 /**
  * Moves blobs to S3 or back into files (store/blob-move.ts). @throws AppError conflict without a place in S3, or beside
@@ -287,10 +289,10 @@ export async function moveBlobs(
   rest: Pick<MoveRequest, "isInterrupted" | "onProgress">,
 ): Promise<Moved> {
   if (!remote) throw new AppError("conflict", "set MAILROOM_BLOBS to the place in S3");
-  const release = claimMove(remote.data);
+  const release = claimBlobMove(remote.data);
   if (!release) throw new AppError("conflict", "another move is under way");
   try {
-    const move = to === "s3" ? moveToS3 : moveToFiles;
+    const move = to === "s3" ? moveBlobsToS3 : moveBlobsToFiles;
     return await move({ ...rest, runtime, remote, isNamed: namedAmong(db), names: () => blobNames(db) });
   } finally {
     release();
@@ -307,7 +309,7 @@ export function sweepBlobs({ db, blobs, log }: Core): Job {
       if (wasAhead) next = undefined;
       next ??= now + FIRST_SWEEP_MS;
       if (now < next) return next;
-      const removed = await sweepUnnamed({ db, blobs }, now);
+      const removed = await sweepUnnamedBlobs({ db, blobs }, now);
       // A running backup's database names blobs of messages that existed when it began.
       if (removed === undefined) {
         next = now + HOUR_MS;

@@ -5,28 +5,28 @@
  * Several conversations are changed or refused one by one, and all changes commit together. Undo is kept in memory, for
  * a limited time and number of conversations; a restart forgets it.
  */
-import { type Caller, notFound, requireAccess } from "../../access/caller.ts";
+import { type Caller, outOfReachError, requireAccess } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { type Static, t } from "../../base/json-schema.ts";
 import { newId } from "../../base/runtime.ts";
-import { noteOperation } from "../../journal/entries.ts";
+import { addJournalEntry } from "../../journal/entries.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import { perDatabase } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { messagesOfThread } from "../reading/messages.ts";
-import { listThreadLabels, requireLabels } from "../state/labels.ts";
+import { listThreadLabels, requireNonEmptyLabels } from "../state/labels.ts";
 import { mailboxesInReach, resolveMailboxId } from "../state/mailboxes.ts";
 import { type ThreadDetailView, type ThreadPatch, ThreadView, threadView } from "../state/views.ts";
 import {
   type AppliedChange,
-  changedAnything,
   changeThread,
+  isEffectiveThreadChange,
   reachedThread,
   revertChange,
   type ThreadChange,
 } from "./change.ts";
 import { requireNotHeld } from "./holds.ts";
-import { deleteApart, deleteConversations, deletePortion, requireDeletable } from "./removal.ts";
+import { deleteApart, deleteConversationPortion, deleteConversations, requireDeletable } from "./removal.ts";
 
 const readThreadView = (db: Db, caller: Caller, id: string): ThreadView => {
   const { thread, reach } = reachedThread(db, caller, id);
@@ -51,7 +51,7 @@ export function updateThread(
   { read, ...patch }: ThreadPatch,
 ): ThreadView {
   const unread = readUnreadPatch({ read, unread: patch.unread });
-  requireLabels(patch);
+  requireNonEmptyLabels(patch);
   return store.transact((tx) => {
     note(tx, caller, [changeThread(tx, caller, id, { ...patch, unread }, now())], now());
     return readThreadView(tx, caller, id);
@@ -81,8 +81,8 @@ export function snoozeThread({ store, now }: Core, caller: Caller, id: string, u
 export type LabelChange = Pick<ThreadPatch, "labels" | "addLabels" | "removeLabels">;
 
 /** Changes the labels of conversations; `ids` are distinct, `now` is epoch ms. @throws AppError; then nothing has changed */
-export function labelAll(tx: Tx, caller: Caller, ids: readonly string[], labels: LabelChange, now: number): void {
-  requireLabels(labels);
+export function labelThreads(tx: Tx, caller: Caller, ids: readonly string[], labels: LabelChange, now: number): void {
+  requireNonEmptyLabels(labels);
   note(
     tx,
     caller,
@@ -93,8 +93,8 @@ export function labelAll(tx: Tx, caller: Caller, ids: readonly string[], labels:
 
 /** Notes the changes of a key that changed anything. */
 function note(tx: Tx, caller: Caller, changes: readonly AppliedChange[], now: number): void {
-  const ids = changes.filter(changedAnything).map(({ threadId }) => threadId);
-  if (ids.length > 0) noteOperation(tx, caller, { ids, changes: ids.length }, now);
+  const ids = changes.filter(isEffectiveThreadChange).map(({ threadId }) => threadId);
+  if (ids.length > 0) addJournalEntry(tx, caller, { ids, changes: ids.length }, now);
 }
 
 /** @throws AppError bad_request if `read` and `unread` contradict each other */
@@ -123,9 +123,9 @@ export async function emptyFolder(
     const portion = await store.enqueue((tx) => {
       // Checked for each portion: the caller's share of the mailbox may end meanwhile.
       const [reach] = mailboxesInReach(tx, caller, resolveMailboxId(tx, caller, mailbox)).values();
-      if (!reach) throw notFound("mailbox");
+      if (!reach) throw outOfReachError("mailbox");
       requireAccess(reach, "manage");
-      const conversations = deletePortion(tx, reach.mailbox.id, DELETED_AT_ONCE, folder);
+      const conversations = deleteConversationPortion(tx, reach.mailbox.id, DELETED_AT_ONCE, folder);
       return { conversations, isDone: conversations === 0 && deleteApart(tx, reach.mailbox.id, folder) === 0 };
     });
     if (portion.isDone) return deleted;
@@ -156,7 +156,7 @@ const MOST = 50_000;
 
 /** Changes or refuses each of `ids`, which are distinct; all changes commit together. @throws AppError bad_request */
 function changeEach({ store, now }: Core, caller: Caller, ids: readonly string[], change: ThreadChange) {
-  requireLabels(change);
+  requireNonEmptyLabels(change);
   return store.transact((tx) => {
     const { done, refused } = applyToEach(ids, (id) => changeThread(tx, caller, id, change, now()));
     note(tx, caller, done, now());

@@ -7,14 +7,14 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { eq, sql } from "drizzle-orm";
-import { type Caller, reachTo } from "../../access/caller.ts";
+import { type Caller, findReach } from "../../access/caller.ts";
 import { letOthersRun } from "../../base/pause.ts";
-import { noteDecision } from "../../journal/entries.ts";
+import { addJournalDecision } from "../../journal/entries.ts";
 import {
-  changesBehind,
   type KeyChange,
+  listEarlierKeyChanges,
   listThreadKeyChanges,
-  markUndone,
+  markKeyChangesUndone,
   NEWEST,
   type Position,
   type Wanted,
@@ -23,8 +23,14 @@ import type { Core } from "../../store/core.ts";
 import { type ChangedField, type Face, type Settler, threads } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { labelKey, labelsPutBack, listThreadLabels, type PlacedLabel } from "../state/labels.ts";
-import { type AppliedChange, forgetTaught, type KeptFields, putBack, readKeptFields } from "./change.ts";
+import { computeRestoredLabels, labelKey, listThreadLabels, type PlacedLabel } from "../state/labels.ts";
+import {
+  type AppliedChange,
+  type KeptFields,
+  readUndoableFields,
+  restoreThreadFields,
+  undoTrainingByMove,
+} from "./change.ts";
 
 /** Why a field was left: who changed or confirmed it, or `deleted`, `out_of_reach`, `too_many_labels`. */
 export type LeftReason = Exclude<Settler, "undone"> | "deleted" | "out_of_reach" | "too_many_labels";
@@ -144,8 +150,8 @@ function untrain(tx: Tx, change: KeyChange, person: Caller | undefined, dryRun: 
   }
   tally.takenBack(field);
   if (dryRun) return;
-  forgetTaught(tx, change.mailboxId, change.before as Taught);
-  markUndone(tx, [change.seq]);
+  undoTrainingByMove(tx, change.mailboxId, change.before as Taught);
+  markKeyChangesUndone(tx, [change.seq]);
 }
 
 /** Takes back the other fields of a conversation. */
@@ -159,8 +165,8 @@ function restore(
   const [first] = changes;
   if (!first) return;
   const thread = bySeq(tx).get({ seq: first.threadSeq });
-  const reach = person && thread && reachTo(tx, person, thread.mailboxId);
-  const present = thread && readKeptFields(tx, thread);
+  const reach = person && thread && findReach(tx, person, thread.mailboxId);
+  const present = thread && readUndoableFields(tx, thread);
   const open: KeyChange[] = [];
   const before: Partial<KeptFields> = {};
   const labels = new Map<string, PlacedLabel | null>();
@@ -190,7 +196,7 @@ function restore(
     if (isChanged(name, before, present)) tally.takenBack({ threadId: thread.id, field: name });
   }
   const labelsNow = listThreadLabels(tx, [thread.seq]).get(thread.seq) ?? [];
-  const labelsThen = labelsPutBack(labelsNow, labels);
+  const labelsThen = computeRestoredLabels(labelsNow, labels);
   const unfit = new Set<string | null>();
   for (const [key, placed] of labels) {
     const field: Field = { threadId: thread.id, field: "label", label: key };
@@ -203,20 +209,20 @@ function restore(
   }
   if (dryRun) return;
   const { folder, unread, ...others } = before;
-  putBack(tx, thread, { ...folder, ...others, ...(labels.size > 0 && { labels: labelsThen }) }, unread);
+  restoreThreadFields(tx, thread, { ...folder, ...others, ...(labels.size > 0 && { labels: labelsThen }) }, unread);
   const undone = open.filter(({ field, labelKey: label }) => field !== "label" || !unfit.has(label));
-  markUndone(
+  markKeyChangesUndone(
     tx,
     undone.map(({ seq }) => seq),
   );
 }
 
-export async function undoKey(core: Core, wanted: Wanted, { person, face, dryRun }: Undoing): Promise<Undone> {
+export async function undoKeyChanges(core: Core, wanted: Wanted, { person, face, dryRun }: Undoing): Promise<Undone> {
   const { db, now } = core;
   const tally = createTally(MOST_LISTED);
   const finish = (tx: Tx, { tally: { fields } }: Tally): void => {
     const ids = [...new Set(fields.map(({ threadId }) => threadId))];
-    if (ids.length > 0) noteDecision(tx, wanted, { operation: "undo", face, by: person?.(tx), ids }, now());
+    if (ids.length > 0) addJournalDecision(tx, wanted, { operation: "undo", face, by: person?.(tx), ids }, now());
   };
 
   for await (const page of walkKeyChangePages(db, wanted)) {
@@ -259,12 +265,12 @@ function isChanged(name: keyof KeptFields, before: Partial<KeptFields>, present:
 }
 
 const mayManage = (tx: Tx, { mailboxId }: KeyChange, person: Caller | undefined): boolean =>
-  person === undefined || reachTo(tx, person, mailboxId)?.access.manage === true;
+  person === undefined || findReach(tx, person, mailboxId)?.access.manage === true;
 
 /** Pages of changes, newest first. */
 async function* walkKeyChangePages(db: Db, wanted: Wanted): AsyncGenerator<KeyChange[]> {
   for (let position: Position | undefined = NEWEST; position; ) {
-    const page = changesBehind(db, wanted, position, PAGE);
+    const page = listEarlierKeyChanges(db, wanted, position, PAGE);
     position = page.at(-1);
     if (page.length > 0) yield page;
     await letOthersRun();

@@ -150,7 +150,7 @@ function isTrue({ spf, dmarc }: AuthVerdicts, recipient: string, sender: string)
 }
 
 /** Forgets who was told, once that is long ago. */
-export function forgetReplies({ store }: Core): Job {
+export function forgetAbsenceReplies({ store }: Core): Job {
   return {
     name: "forget-absence-replies",
     async runDue(now) {

@@ -5,7 +5,7 @@
  */
 import { and, asc, count, eq, lte, sql } from "drizzle-orm";
 import { normalizeAddress } from "../../message/address.ts";
-import { isAutomaticReply, isOfProgram } from "../../message/is-automatic.ts";
+import { isAutomaticReply, isAutoSubmitted } from "../../message/is-automatic.ts";
 import { automaticMail } from "../../store/schema.ts";
 import type { Options } from "../../store/settings.ts";
 import { prepared, statement } from "../../store/statement.ts";
@@ -95,7 +95,7 @@ export interface AutomaticCause extends Answerable {
 const MOST_PASSED = 10;
 
 /** Asks for what is to be written about a message. */
-export function askForMailAbout(tx: Tx, options: Pick<Options, "get">, filed: AutomaticCause): void {
+export function requestAutomaticMail(tx: Tx, options: Pick<Options, "get">, filed: AutomaticCause): void {
   const { mailboxId, workspaceId, seq: messageSeq, ruled, now } = filed;
   const { recipients, passed } = planForwards(tx, filed);
   for (const recipient of recipients) {
@@ -122,7 +122,7 @@ function planForwards(
   const { headers, messageId = "", inReplyTo = "", references, report } = message;
   if (reversePath === "" || report !== undefined || isAutomaticReply(headers)) return none;
   // A person's answer to what was forwarded names it as well.
-  const named = isOfProgram(headers) ? [messageId, inReplyTo, ...references] : [messageId];
+  const named = isAutoSubmitted(headers) ? [messageId, inReplyTo, ...references] : [messageId];
   if (statements.forwardedBy(tx).get(JSON.stringify(named), mailboxId) !== null) return none;
   const passed = statements.forwarded(tx).get(messageId) === null ? [] : message.deliveredTo;
   const own = ownAddresses(tx, mailboxId);
@@ -141,18 +141,20 @@ function askForMail(
 }
 
 /** Some of the mail that is due by `now` (epoch ms), earliest first. */
-export const dueMail = (db: Db, now: number): AutomaticMail[] => queries(db).due.all({ now });
+export const listDueAutomaticMail = (db: Db, now: number): AutomaticMail[] => queries(db).due.all({ now });
 
 /** Time when the next automatic mail is due, epoch ms; null if none waits. */
-export const nextMailDue = (db: Db): number | null => queries(db).next.get()?.at ?? null;
+export const findNextAutomaticMailTime = (db: Db): number | null => queries(db).next.get()?.at ?? null;
 
-export const postponeMail = (tx: Tx, seq: number, dueAt: number): void => void statements.postpone(tx).run(dueAt, seq);
+export const postponeAutomaticMail = (tx: Tx, seq: number, dueAt: number): void =>
+  void statements.postpone(tx).run(dueAt, seq);
 
 /** Ends a request. False if it had ended before. */
-export const finishMail = (tx: Tx, seq: number): boolean => statements.finish(tx).run(seq).changes > 0;
+export const finishAutomaticMail = (tx: Tx, seq: number): boolean => statements.finish(tx).run(seq).changes > 0;
 
 /** Ends all requests of a mailbox that is removed: nothing more is sent from it. */
-export const forgetMailboxRequests = (tx: Tx, mailboxId: string): void => void statements.forget(tx).run(mailboxId);
+export const forgetAutomaticMailRequests = (tx: Tx, mailboxId: string): void =>
+  void statements.forget(tx).run(mailboxId);
 
 /** Ends the requests of a mailbox to forward mail. */
 export const forgetForwardRequests = (tx: Tx, mailboxId: string): void =>

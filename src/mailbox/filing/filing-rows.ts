@@ -4,7 +4,7 @@
  */
 import { and, eq, getTableColumns, isNull, sql, type Table } from "drizzle-orm";
 import { newId, type Runtime } from "../../base/runtime.ts";
-import { settle } from "../../journal/key-changes.ts";
+import { settleKeyChanges } from "../../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../../message/address.ts";
 import {
   type AuthVerdicts,
@@ -23,10 +23,10 @@ import {
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { addUsage } from "../state/mailboxes.ts";
+import { addMailboxUsage } from "../state/mailboxes.ts";
 import { folderOfMessage, listApartMessages, moveMessages } from "../state/message-state.ts";
 import type { PreparedMessage } from "./prepare.ts";
-import { type FilingKind, hasMessage, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
+import { type FilingKind, hasThreadMessageId, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
 
 type Placeholder = ReturnType<typeof sql.placeholder>;
 
@@ -152,23 +152,27 @@ export interface Identity {
   kind: FilingKind;
 }
 
-export const storedKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
+export const toStoredMessageKind = (kind: FilingKind) => (kind === "notice" ? "received" : kind);
 
 /** Finds an earlier copy of a message by its Message-ID. Undefined for a message that has no Message-ID. */
-export const findSame = (db: Db, { kind, ...rest }: Identity) =>
-  rest.messageId === undefined ? undefined : statements(db).same.get({ ...rest, kind: storedKind(kind) });
+export const findCopyByMessageId = (db: Db, { kind, ...rest }: Identity) =>
+  rest.messageId === undefined ? undefined : statements(db).same.get({ ...rest, kind: toStoredMessageKind(kind) });
 
 /** Finds an earlier copy of a message, also of one without a Message-ID. */
-export const findIdentical = (db: Db, { kind, ...rest }: Identity) =>
+export const findIdenticalMessage = (db: Db, { kind, ...rest }: Identity) =>
   rest.messageId === undefined
-    ? statements(db).sameWithoutId.get({ ...rest, kind: storedKind(kind) })
-    : findSame(db, { kind, ...rest });
+    ? statements(db).sameWithoutId.get({ ...rest, kind: toStoredMessageKind(kind) })
+    : findCopyByMessageId(db, { kind, ...rest });
 
 export const hasMessageId = (db: Db, mailboxId: string, messageId: string): boolean =>
   statements(db).messageId.get({ mailboxId, messageId }) !== undefined;
 
 /** Answers for a message that was filed before; one that a key had filed counts as any other once it comes in another way. */
-export function filedBefore(tx: Tx, { byKey, ...same }: NonNullable<ReturnType<typeof findSame>>, isByKey = false) {
+export function acknowledgeDuplicate(
+  tx: Tx,
+  { byKey, ...same }: NonNullable<ReturnType<typeof findCopyByMessageId>>,
+  isByKey = false,
+) {
   if (byKey && !isByKey) statements(tx).vouch.run({ seq: same.seq });
   return { ...same, duplicate: true };
 }
@@ -238,7 +242,7 @@ export interface Written {
 }
 
 /** Writes a message and updates its conversation, index and usage. */
-export function writeMessage(
+export function writeFiledMessage(
   { engine, runtime }: MailCore,
   tx: Tx,
   message: PreparedMessage,
@@ -255,7 +259,7 @@ export function writeMessage(
   if (facts.kind === "draft" && !facts.held) insertDraft(tx, facts, seq);
   if (facts.indexLater) engine.addLater(tx, seq);
   else engine.add(tx, seq, { workspaceId, mailboxId }, message.index);
-  addUsage(tx, mailboxId, message.size);
+  addMailboxUsage(tx, mailboxId, message.size);
   return { seq, threadSeq, messageId: id, threadId };
 }
 
@@ -269,7 +273,7 @@ function writeThread(
     statements(tx).updateThread.run({ ...state, seq: joined.seq });
     const moves = state.folder !== joined.folder;
     if (moves) moveMessages(tx, joined.seq, state.folder, listApartMessages(tx, joined));
-    if (moves || state.snoozedUntil !== joined.snoozedUntil) settle(tx, joined.seq, "folder", "mail");
+    if (moves || state.snoozedUntil !== joined.snoozedUntil) settleKeyChanges(tx, joined.seq, "folder", "mail");
     return joined;
   }
   const id = ids?.thread ?? newId(runtime, "thr");
@@ -318,7 +322,7 @@ interface FilingTarget {
 
 /** The columns of a message. `auth` is text or null. */
 function messageRow(message: PreparedMessage, { id, seq, threadSeq, folder }: FilingTarget, facts: MessageFacts) {
-  const kind = storedKind(facts.kind);
+  const kind = toStoredMessageKind(facts.kind);
   return {
     ...contentRow(message),
     id,
@@ -383,7 +387,7 @@ function addReferences(
 ): void {
   for (const messageId of new Set([message.inReplyTo, ...message.references, ...further])) {
     if (messageId === undefined || messageId === message.messageId) continue;
-    if (hasMessage(tx, { seq: threadSeq, mailboxId }, messageId)) continue;
+    if (hasThreadMessageId(tx, { seq: threadSeq, mailboxId }, messageId)) continue;
     statements(tx).insertReference.run({ mailboxId, messageId, threadSeq });
   }
 }

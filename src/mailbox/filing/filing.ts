@@ -4,24 +4,30 @@
  */
 import { newId } from "../../base/runtime.ts";
 import { toIsoTime } from "../../base/time.ts";
-import { emit } from "../../events/outbox.ts";
+import { emitEvent } from "../../events/outbox.ts";
 import { type EmailAddress, NO_SENDER } from "../../message/address.ts";
 import { countDocumentCharacters } from "../../search/fold.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { classify, recordClassification } from "../junk/classification.ts";
-import { teachAnswered } from "../junk/training.ts";
+import { classifyReceivedMessage, recordClassification } from "../junk/classification.ts";
+import { trainAnsweredAsWanted } from "../junk/training.ts";
 import { writeLabels } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { askForMailAbout } from "./automatic-requests.ts";
-import { filedBefore, findSame, mailboxToFileInto, type NewDraft, writeMessage } from "./filing-rows.ts";
+import { requestAutomaticMail } from "./automatic-requests.ts";
+import {
+  acknowledgeDuplicate,
+  findCopyByMessageId,
+  mailboxToFileInto,
+  type NewDraft,
+  writeFiledMessage,
+} from "./filing-rows.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { folderByRules, judgeByRules, markByRules } from "./rules.ts";
 import {
   type FilingKind,
-  findThread,
-  firstState,
-  nextState,
+  findThreadToContinue,
+  initialThreadState,
+  nextThreadState,
   type ThreadRow,
   threadToJoin,
   type UnfiledMessage,
@@ -101,13 +107,18 @@ export function fileMessage(core: MailCore, tx: Tx, filing: Filing, { indexLater
   const { workspaceId } = mailbox;
   const kind = filing.kind ?? "received";
   const same = kind === "received" ? findReceived(tx, filing) : undefined;
-  if (same) return filedBefore(tx, same);
+  if (same) return acknowledgeDuplicate(tx, same);
 
   const from = message.from ?? NO_SENDER;
   const date = message.date !== undefined && message.date <= now ? message.date : now;
   const classification =
     kind === "received"
-      ? classify(tx, mailboxId, { from, auth, spam: filing.spam, junkTokens: message.junkTokens }, options)
+      ? classifyReceivedMessage(
+          tx,
+          mailboxId,
+          { from, auth, spam: filing.spam, junkTokens: message.junkTokens },
+          options,
+        )
       : {};
   const spam = classification.filedFor !== undefined;
   let joined = kind === "draft" ? undefined : threadFor(tx, filing, { mailboxId, receivedOn, message, date, spam });
@@ -115,8 +126,8 @@ export function fileMessage(core: MailCore, tx: Tx, filing: Filing, { indexLater
   // A report that joins a conversation is filed as ordinary mail: label and read state belong to the conversation.
   const isReport = kind === "received" && message.aggregateReport !== undefined && !joined && !spam;
   let state = joined
-    ? nextState(tx, joined, addition)
-    : { ...firstState(addition, spam), ...(isReport && { unread: false }) };
+    ? nextThreadState(tx, joined, addition)
+    : { ...initialThreadState(addition, spam), ...(isReport && { unread: false }) };
   const ruled =
     kind === "received" && state.folder !== "spam"
       ? judgeByRules(tx, { mailboxId, message, date, joined, state, now })
@@ -124,7 +135,7 @@ export function fileMessage(core: MailCore, tx: Tx, filing: Filing, { indexLater
   if (ruled?.folder === "trash" && joined && joined.folder !== "trash") {
     // What others wrote stays where it is.
     joined = undefined;
-    state = firstState(addition, spam);
+    state = initialThreadState(addition, spam);
   }
   if (ruled) state = { ...state, folder: folderByRules(ruled, joined, state.folder) };
   const read = kind === "sent" || kind === "draft" || isReport;
@@ -145,7 +156,7 @@ export function fileMessage(core: MailCore, tx: Tx, filing: Filing, { indexLater
     ids,
     indexLater,
   };
-  const { seq, threadSeq, messageId, threadId } = writeMessage(
+  const { seq, threadSeq, messageId, threadId } = writeFiledMessage(
     core,
     tx,
     message,
@@ -157,11 +168,11 @@ export function fileMessage(core: MailCore, tx: Tx, filing: Filing, { indexLater
   recordClassification(tx, seq, classification);
   if (kind === "received" && state.folder !== "spam" && filing.reversePath !== undefined) {
     const { reversePath } = filing;
-    askForMailAbout(tx, options, { mailboxId, workspaceId, seq, message, reversePath, auth, ruled, now });
+    requestAutomaticMail(tx, options, { mailboxId, workspaceId, seq, message, reversePath, auth, ruled, now });
   }
-  if (kind === "sent" && joined && joined.folder !== "spam") teachAnswered(tx, joined, message, now);
+  if (kind === "sent" && joined && joined.folder !== "spam") trainAnsweredAsWanted(tx, joined, message, now);
   if (kind === "received") {
-    emit(tx, {
+    emitEvent(tx, {
       id: newId(runtime, "evt"),
       workspaceId,
       event: "message.inbound",
@@ -190,14 +201,20 @@ export function fileMessage(core: MailCore, tx: Tx, filing: Filing, { indexLater
 
 /** Finds an earlier copy of a received message. A message without a Message-ID counts as new. */
 const findReceived = (db: Db, { mailboxId, message }: Pick<Filing, "mailboxId" | "message">) =>
-  findSame(db, { mailboxId, messageId: message.messageId, fingerprint: message.fingerprint, kind: "received" });
+  findCopyByMessageId(db, {
+    mailboxId,
+    messageId: message.messageId,
+    fingerprint: message.fingerprint,
+    kind: "received",
+  });
 
 /**
  * True if the mailbox has received the message before, so that filing it would change nothing (rules: Arrival, Same
  * message).
  */
-export const hasReceived = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>
+export const isMessageAlreadyReceived = (db: Db, mailboxId: string, message: PreparedMessage): boolean =>
   findReceived(db, { mailboxId, message })?.byKey === false;
 
 const threadFor = (tx: Tx, { threadId }: Filing, unfiled: UnfiledMessage): ThreadRow | undefined =>
-  (threadId === undefined ? undefined : threadToJoin(tx, unfiled.mailboxId, threadId)) ?? findThread(tx, unfiled);
+  (threadId === undefined ? undefined : threadToJoin(tx, unfiled.mailboxId, threadId)) ??
+  findThreadToContinue(tx, unfiled);

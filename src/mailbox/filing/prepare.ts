@@ -5,16 +5,16 @@
 
 import { createHash } from "node:crypto";
 import { authorsIn } from "../../message/address.ts";
-import { createBudget } from "../../message/markup.ts";
+import { createHtmlBudget } from "../../message/markup.ts";
 import { fingerprintMessage } from "../../message/message-id.ts";
 import { type ParsedMessage, parseMessage } from "../../message/parse.ts";
 import { packText } from "../../message/reading.ts";
-import { type AggregateReport, aggregateReportIn, type Report, readReport } from "../../message/report.ts";
+import { type AggregateReport, aggregateReportIn, type Report, readMailReport } from "../../message/report.ts";
 import { SANITIZER_VERSION, sanitizeHtml } from "../../message/sanitize.ts";
 import { tryReadStructure } from "../../message/structure.ts";
 import { parseSubjectKey } from "../../message/subject.ts";
 import { makeSnippet } from "../../message/text.ts";
-import { SEEN_VERSION, type SeenText, seenText } from "../../message/visible.ts";
+import { SEEN_VERSION, type SeenText, visibleTextForModel } from "../../message/visible.ts";
 import { countDocumentCharacters, foldDocument, type IndexDocument } from "../../search/fold.ts";
 import type { Blobs } from "../../store/blobs.ts";
 import { extractJunkTokens } from "../junk/tokens.ts";
@@ -80,7 +80,7 @@ export async function prepareMessage(
   blobs: Pick<Blobs, "write">,
   { written = false } = {},
 ): Promise<PreparedMessage> {
-  const budget = createBudget();
+  const budget = createHtmlBudget();
   const structure = tryReadStructure(bytes);
   // Of the fields as they came: parsing decodes those in 8-bit charsets.
   const fingerprint = fingerprintMessage(bytes, structure?.header);
@@ -92,7 +92,7 @@ export async function prepareMessage(
   }
   const { key, isReply } = parseSubjectKey(parsed.subject);
   // Sanitising comes later, because it may exceed the budget.
-  const seen = seenText(parsed.text, html, budget);
+  const seen = visibleTextForModel(parsed.text, html, budget);
   const index = foldDocument({
     subject: parsed.subject,
     text: parsed.text,
@@ -108,7 +108,7 @@ export async function prepareMessage(
     isReply,
     // Models read snippets, too, so these are taken from the visible text.
     snippet: makeSnippet(seen.text),
-    ...storedSeen(parsed.text, seen),
+    ...toVisibleTextColumns(parsed.text, seen),
     ...(html === undefined ? {} : { html: sanitizeHtml(html, budget), htmlSource: packText(html) }),
     sanitizer: SANITIZER_VERSION,
     attachments: stored,
@@ -117,7 +117,7 @@ export async function prepareMessage(
     index,
   };
   if (written) return message;
-  const report = await readReport(bytes, structure);
+  const report = await readMailReport(bytes, structure);
   const aggregateReport = aggregateReportIn({ ...parsed, attachments });
   return {
     ...message,
@@ -134,7 +134,7 @@ export async function prepareMessage(
 }
 
 /** The stored columns: most visible text equals `text` and takes no bytes. */
-export function storedSeen(
+export function toVisibleTextColumns(
   text: string,
   seen: SeenText,
 ): Pick<PreparedMessage, "seenText" | "seenHidden" | "seenVersion"> {
@@ -164,7 +164,12 @@ export function measureFilingPortion({ text, html = "", htmlSource, seenText, he
  * Prepares a message that no parser can read, with its original alone, stored as `blob` (rules: Nothing lost).
  * `reversePath`: "" for a bounce.
  */
-export function originalOnly(bytes: Uint8Array, reversePath: string, blob: string, problem: string): PreparedMessage {
+export function prepareUnreadableMessage(
+  bytes: Uint8Array,
+  reversePath: string,
+  blob: string,
+  problem: string,
+): PreparedMessage {
   const authors = authorsIn([`<${reversePath}>`]);
   const from = authors.emails.slice(0, 1).map((email) => ({ email }));
   const text = "This message could not be read. It is attached as it came.";

@@ -6,18 +6,18 @@
  */
 import { eq, sql } from "drizzle-orm";
 import { AppError } from "../../base/errors.ts";
-import { filled, type Given, type Static, stringEnum, t } from "../../base/json-schema.ts";
-import { settle } from "../../journal/key-changes.ts";
+import { filledStringSchema, type Given, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { settleKeyChanges } from "../../journal/key-changes.ts";
 import { envelopeAddress, isAddressLiteral, normalizeAddress, splitAddress } from "../../message/address.ts";
-import { createMatcher } from "../../search/matching.ts";
+import { createQueryMatcher } from "../../search/matching.ts";
 import { parseQuery, type ThreadCondition } from "../../search/query.ts";
 import { type Folder, mailboxRules, RULE_ACTIONS, type Rule, type RuleAction } from "../../store/schema.ts";
 import type { Options } from "../../store/settings.ts";
 import { perDatabase, prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { isMarked, shows } from "../reading/walk.ts";
-import { isVerifiedFor } from "../state/addresses.ts";
-import { addLabels, labelKey, listThreadLabels, requireLabels } from "../state/labels.ts";
+import { hasThreadMark, isShownInFolderList } from "../reading/walk.ts";
+import { isDomainVerifiedByWorkspace } from "../state/addresses.ts";
+import { addLabels, labelKey, listThreadLabels, requireNonEmptyLabels } from "../state/labels.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import type { ThreadRow, ThreadState } from "./threading.ts";
 
@@ -56,7 +56,7 @@ export function readMailboxRules(db: Db, mailboxId: string): Rule[] {
   return JSON.parse(queries(db).rules.get({ mailboxId })?.text ?? "[]");
 }
 
-/** Replaces the rules of a mailbox. `rules`: from readRules. */
+/** Replaces the rules of a mailbox. `rules`: from normalizeGivenRules. */
 export function putRules(tx: Tx, mailboxId: string, rules: readonly Rule[]): void {
   if (rules.length === 0) queries(tx).remove.run({ mailboxId });
   else statements.put(tx).run(mailboxId, JSON.stringify(rules));
@@ -64,7 +64,7 @@ export function putRules(tx: Tx, mailboxId: string, rules: readonly Rule[]): voi
 
 const fields = {
   name: t.Optional(t.String({ maxLength: LONGEST_NAME, description: "For people" })),
-  match: filled({
+  match: filledStringSchema({
     maxLength: LONGEST_QUERY,
     description: "A search query, as `q` of GET /search: the rule is for mail that it would find",
   }),
@@ -74,9 +74,12 @@ const action = {
     description:
       "`label` labels the conversation, `star` stars it, `archive` keeps the mail out of the inbox, `trash` puts it in trash, `forward` sends it on",
   }),
-  label: t.Optional(filled({ maxLength: LONGEST_LABEL, description: "Of `label`, which needs it" })),
+  label: t.Optional(filledStringSchema({ maxLength: LONGEST_LABEL, description: "Of `label`, which needs it" })),
   to: t.Optional(
-    filled({ maxLength: LONGEST_ADDRESS, description: "Of `forward`, which needs it: the address to send to" }),
+    filledStringSchema({
+      maxLength: LONGEST_ADDRESS,
+      description: "Of `forward`, which needs it: the address to send to",
+    }),
   ),
 };
 
@@ -114,7 +117,7 @@ export const RuleView = t.Object(
 export type RuleView = Static<typeof RuleView>;
 
 /** Brings rules, whose types are checked, into one spelling. `now`: epoch ms. @throws AppError bad_request */
-export function readRules(given: readonly GivenRule[], now: number): Rule[] {
+export function normalizeGivenRules(given: readonly GivenRule[], now: number): Rule[] {
   const rules = given.map((rule, i) => readRule(rule, `rules[${i}]`, now));
   const characters = rules.reduce((sum, { match }) => sum + match.length, 0);
   if (characters > MOST_CHARACTERS) {
@@ -123,7 +126,7 @@ export function readRules(given: readonly GivenRule[], now: number): Rule[] {
       `the queries of the rules have ${characters} characters together; ${MOST_CHARACTERS} is the most`,
     );
   }
-  if (new Set(forwardsIn(rules)).size > MOST_FORWARDED_TO) {
+  if (new Set(listForwardAddresses(rules)).size > MOST_FORWARDED_TO) {
     throw new AppError("bad_request", `rules forward to ${MOST_FORWARDED_TO} addresses at most`);
   }
   return rules;
@@ -155,7 +158,7 @@ function readAction({ type, label, to }: GivenRule["actions"][number], wrong: (w
   if ((label !== undefined) !== (type === "label")) throw wrong("`label` is for the action label, which needs it");
   if ((to !== undefined) !== (type === "forward")) throw wrong("`to` is for the action forward, which needs it");
   if (label !== undefined) {
-    requireLabels({ addLabels: [label] });
+    requireNonEmptyLabels({ addLabels: [label] });
     return { type, label: label.trim() };
   }
   if (to === undefined) return { type };
@@ -170,25 +173,25 @@ function distinct(actions: readonly RuleAction[]): RuleAction[] {
 }
 
 /** Addresses that rules forward to, those of disabled ones too. */
-export const forwardsIn = (rules: readonly { actions: readonly { to?: string | undefined }[] }[]): string[] =>
+export const listForwardAddresses = (rules: readonly { actions: readonly { to?: string | undefined }[] }[]): string[] =>
   rules.flatMap(({ actions }) => actions.flatMap(({ to }) => to ?? []));
 
 /** True if an address is outside the verified domains of the workspace. */
-export const isOutside = (db: Db, workspaceId: string, address: string): boolean =>
-  !isVerifiedFor(db, workspaceId, splitAddress(address).domain.toLowerCase());
+export const isOutsideWorkspaceDomains = (db: Db, workspaceId: string, address: string): boolean =>
+  !isDomainVerifiedByWorkspace(db, workspaceId, splitAddress(address).domain.toLowerCase());
 
 /** True if rules may forward there now. */
 export const mayForwardTo = (db: Db, options: Pick<Options, "get">, workspaceId: string, address: string): boolean =>
-  options.get("rules.forwardOutside") || !isOutside(db, workspaceId, address);
+  options.get("rules.forwardOutside") || !isOutsideWorkspaceDomains(db, workspaceId, address);
 
 /** Notes for people on a query: which of its terms it takes as text, and which are never true of mail that arrives. */
-export function notesOn(match: string, now: number): string[] {
+export function listRuleQueryNotes(match: string, now: number): string[] {
   const { notes, thread } = readQuery(match, now);
   const never = thread.flatMap((condition) => {
     if (condition.kind === "unread") return condition.negated ? "is:read" : [];
     if (condition.kind !== "folder" || condition.folder === "starred") return [];
     const { folder, negated } = condition;
-    return shows(folder, "inbox", false) === negated ? `${negated ? "-" : ""}in:${folder}` : [];
+    return isShownInFolderList(folder, "inbox", false) === negated ? `${negated ? "-" : ""}in:${folder}` : [];
   });
   return [...notes, ...never.map((term) => `"${term}" is never true of mail that arrives`)];
 }
@@ -220,7 +223,7 @@ interface Compiled {
   text: string;
   day: number;
   rules: readonly { thread: readonly ThreadCondition[]; actions: readonly RuleAction[] }[];
-  matches: ReturnType<typeof createMatcher>;
+  matches: ReturnType<typeof createQueryMatcher>;
 }
 
 /** Mailboxes whose rules are kept as they are evaluated. */
@@ -247,13 +250,13 @@ function compiledRules(db: Db, mailboxId: string, now: number): Compiled | undef
 
 function compile(text: string, day: number): Compiled {
   const rules = enabledIn(text, day);
-  return { text, day, rules, matches: createMatcher(rules.map(({ message }) => message)) };
+  return { text, day, rules, matches: createQueryMatcher(rules.map(({ message }) => message)) };
 }
 
 /** Rules that cannot be read, of an import that somebody made up, must not keep mail out: they do nothing. */
 function enabledIn(text: string, day: number) {
   try {
-    return readRules(JSON.parse(text), day * DAY_MS)
+    return normalizeGivenRules(JSON.parse(text), day * DAY_MS)
       .filter(({ enabled }) => enabled)
       .map(({ match, actions }) => ({ ...parseQuery(match, day * DAY_MS), actions }));
   } catch {
@@ -296,7 +299,7 @@ function threadTest(tx: Tx, { joined, state }: Arriving): (condition: ThreadCond
     switch (condition.kind) {
       case "folder":
         return (
-          shows(condition.folder, state.folder, state.snoozedUntil !== null) &&
+          isShownInFolderList(condition.folder, state.folder, state.snoozedUntil !== null) &&
           (condition.folder !== "starred" || starred)
         );
       case "label":
@@ -304,7 +307,7 @@ function threadTest(tx: Tx, { joined, state }: Arriving): (condition: ThreadCond
       case "unread":
         return state.unread;
       default:
-        return isMarked(joined, condition);
+        return hasThreadMark(joined, condition);
     }
   };
   return (condition) => test(condition) !== condition.negated;
@@ -330,8 +333,8 @@ export function markByRules(
   { labels, starred }: Pick<RulesOutcome, "labels" | "starred">,
 ): void {
   if (labels.length > 0) addLabels(tx, threadSeq, labels);
-  for (const label of labels) settle(tx, threadSeq, "label", "mail", labelKey(label));
+  for (const label of labels) settleKeyChanges(tx, threadSeq, "label", "mail", labelKey(label));
   if (!starred) return;
   statements.star(tx).run(threadSeq);
-  settle(tx, threadSeq, "starred", "mail");
+  settleKeyChanges(tx, threadSeq, "starred", "mail");
 }

@@ -7,7 +7,7 @@
  * mail with that id.
  */
 import { and, between, desc, eq, gt, gte, isNotNull, lt, lte, sql } from "drizzle-orm";
-import { type EmailAddress, isAnonymous } from "../../message/address.ts";
+import { type EmailAddress, isPlaceholderAddress } from "../../message/address.ts";
 import { parseSubjectKey } from "../../message/subject.ts";
 import { toThreadSeq } from "../../search/document-number.ts";
 import { MESSAGES_PER_THREAD, messages, threadReferences, threads } from "../../store/schema.ts";
@@ -112,7 +112,7 @@ export interface UnfiledMessage {
 }
 
 /** The conversation that the message continues; undefined if it starts one. */
-export function findThread(tx: Tx, unfiled: UnfiledMessage): ThreadRow | undefined {
+export function findThreadToContinue(tx: Tx, unfiled: UnfiledMessage): ThreadRow | undefined {
   const { messageId, inReplyTo, references } = unfiled.message;
   const { thread: named, inSpam } = findNamed(tx, unfiled, unfiled.message);
   if (named) return named;
@@ -129,7 +129,7 @@ export function findThread(tx: Tx, unfiled: UnfiledMessage): ThreadRow | undefin
 type Referring = Pick<PreparedMessage, "inReplyTo" | "references">;
 
 /** The conversation of a mailbox that In-Reply-To and References of a message from there name. */
-export function findAnswered(db: Db, mailboxId: string, message: Referring): ThreadRow | undefined {
+export function findAnsweredThread(db: Db, mailboxId: string, message: Referring): ThreadRow | undefined {
   const { thread, inSpam } = findNamed(db, { mailboxId, spam: false }, message);
   return thread ?? inSpam;
 }
@@ -148,7 +148,7 @@ function findNamed(
     for (const thread of candidates(db, unfiled, parent)) {
       if (isSameKind(thread, unfiled)) return { thread };
       const follows = !unfiled.spam && unfiled.trash === undefined;
-      if (follows && inSpam === undefined && hasMessage(db, thread, parent)) inSpam = thread;
+      if (follows && inSpam === undefined && hasThreadMessageId(db, thread, parent)) inSpam = thread;
     }
   }
   return { ...(inSpam && { inSpam }) };
@@ -170,7 +170,7 @@ const isSameKind = ({ folder }: ThreadRow, { spam, trash }: Pick<UnfiledMessage,
 /**
  * The newest conversation that is not full and is known by that name, which importing stores beside the Message-IDs.
  */
-export const conversationKnownAs = (tx: Tx, mailboxId: string, name: string): ThreadRow | undefined =>
+export const findThreadByImportedName = (tx: Tx, mailboxId: string, name: string): ThreadRow | undefined =>
   candidates(tx, { mailboxId }, name)[0];
 
 const takesMore = (thread: ThreadRow): boolean =>
@@ -204,7 +204,7 @@ function conversationsWith(db: Db, mailboxId: string, messageId: string): number
 }
 
 /** True if the conversation, of that mailbox, has a message with the Message-ID. */
-export const hasMessage = (
+export const hasThreadMessageId = (
   db: Db,
   { seq, mailboxId }: Pick<ThreadRow, "seq" | "mailboxId">,
   messageId: string,
@@ -236,7 +236,7 @@ function listCorrespondents(tx: Tx, { mailboxId, receivedOn, message }: UnfiledM
   const own = ownAddresses(tx, mailboxId).add(receivedOn);
   const others = new Set<string>();
   for (const { email } of headerAddresses(message)) {
-    if (!isOwnAddress(own, email) && !isAnonymous(email)) others.add(email.toLowerCase());
+    if (!isOwnAddress(own, email) && !isPlaceholderAddress(email)) others.add(email.toLowerCase());
   }
   return others;
 }
@@ -321,7 +321,7 @@ const chooseCounterpart = ({
 const isUnread = (kind: FilingKind): boolean => kind === "received" || kind === "notice";
 
 /** The state of a conversation with one message. `spam` puts received mail into spam. */
-export function firstState(addition: Addition, spam: boolean): ThreadState {
+export function initialThreadState(addition: Addition, spam: boolean): ThreadState {
   const { message, kind, date } = addition;
   return {
     folder: kind === "sent" ? "sent" : kind === "draft" ? "drafts" : spam ? "spam" : "inbox",
@@ -341,7 +341,7 @@ export function firstState(addition: Addition, spam: boolean): ThreadState {
 }
 
 /** The state of a conversation after another message. */
-export function nextState(tx: Tx, thread: ThreadRow, addition: Addition): ThreadState {
+export function nextThreadState(tx: Tx, thread: ThreadRow, addition: Addition): ThreadState {
   const { message, kind, date } = addition;
   const unread = isUnread(kind);
   const newest = date >= thread.lastMessageAt;
@@ -370,7 +370,7 @@ export function nextState(tx: Tx, thread: ThreadRow, addition: Addition): Thread
 type MessageRow = typeof messages.$inferSelect;
 
 /** The parts of a conversation's state that follow from its messages alone, once some of them are gone. */
-export function remainingState(rows: readonly MessageRow[]): Omit<
+export function remainingThreadState(rows: readonly MessageRow[]): Omit<
   ThreadState,
   "folder" | "snoozedUntil" | "nextOrdinal"
 > & {

@@ -11,7 +11,7 @@
  */
 import { and, asc, eq, gt, isNull, ne, sql } from "drizzle-orm";
 import { isMissing } from "../../base/files.ts";
-import { settle } from "../../journal/key-changes.ts";
+import { settleKeyChanges } from "../../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../../message/address.ts";
 import type { Reader } from "../../store/core.ts";
 import {
@@ -25,33 +25,33 @@ import {
   threads,
   users,
 } from "../../store/schema.ts";
-import { isDamage } from "../../store/sound.ts";
+import { isDamagedBlobError } from "../../store/sound.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { noteDiscarded } from "../changing/removal.ts";
-import { openFolders } from "../imap/imap-folders.ts";
-import { IMAP_FLAGS, setMailFlags } from "../imap/uids.ts";
-import { composeStored } from "../reading/messages.ts";
+import { createImapFolderRows } from "../imap/imap-folders.ts";
+import { IMAP_FLAGS, setImapFlagsInAllFolders } from "../imap/uids.ts";
+import { composeStoredMessage } from "../reading/messages.ts";
 import { routeWithin } from "../state/addresses.ts";
 import { addLabels, labelKey, listThreadLabels, MOST_LABELS } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { derivedFolder, folderOfMessage } from "../state/message-state.ts";
+import { deriveThreadFolder, folderOfMessage } from "../state/message-state.ts";
 import type { Filed } from "./filing.ts";
 import {
-  filedBefore,
-  findIdentical,
+  acknowledgeDuplicate,
+  findIdenticalMessage,
   hasMessageId,
   mailboxToFileInto,
-  storedKind,
-  writeMessage,
+  toStoredMessageKind,
+  writeFiledMessage,
 } from "./filing-rows.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import {
-  conversationKnownAs,
   type FilingKind,
-  findThread,
-  firstState,
-  nextState,
+  findThreadByImportedName,
+  findThreadToContinue,
+  initialThreadState,
+  nextThreadState,
   type ThreadRow,
   type ThreadState,
   type UnfiledMessage,
@@ -98,9 +98,12 @@ export interface MessageIdentity {
 }
 
 /** True if the mailbox already has the message, so that filing it would change nothing. Without a Message-ID the content decides. */
-export function hasMessage(db: Db, { mailboxId, kind, messageId, fingerprint }: MessageIdentity): boolean {
+export function isMessageAlreadyInMailbox(
+  db: Db,
+  { mailboxId, kind, messageId, fingerprint }: MessageIdentity,
+): boolean {
   if (messageId !== undefined && !hasMessageId(db, mailboxId, messageId)) return false;
-  return findIdentical(db, { mailboxId, messageId, kind, fingerprint: fingerprint() })?.byKey === false;
+  return findIdenticalMessage(db, { mailboxId, messageId, kind, fingerprint: fingerprint() })?.byKey === false;
 }
 
 /** `labelled`: the labels that its conversation got. */
@@ -113,8 +116,8 @@ export function fileTransferred(
   // The server of an account, or a sender, may have written thousands.
   const labels = transferred.labels.slice(0, MOST_LABELS);
   const { messageId, fingerprint } = message;
-  const same = findIdentical(tx, { mailboxId, messageId, fingerprint, kind });
-  if (same) return { ...filedBefore(tx, same, transferred.byKey), labelled: [] };
+  const same = findIdenticalMessage(tx, { mailboxId, messageId, fingerprint, kind });
+  if (same) return { ...acknowledgeDuplicate(tx, same, transferred.byKey), labelled: [] };
 
   const { workspaceId } = mailboxToFileInto(tx, mailboxId);
   const now = core.now();
@@ -124,18 +127,18 @@ export function fileTransferred(
   const ownFolder = isAlone ? folder : transferred.ownFolder;
   const read = transferred.read || kind === "sent" || kind === "draft";
   const { imapFlags = 0 } = transferred;
-  if (imapFlags !== 0) openFolders(tx, mailboxId, now);
+  if (imapFlags !== 0) createImapFolderRows(tx, mailboxId, now);
   const addition = { message: { ...message, from: message.from ?? NO_SENDER }, kind, date } as const;
   const state: ThreadState = joined
     ? {
-        ...nextState(tx, joined, addition),
+        ...nextThreadState(tx, joined, addition),
         folder: isAlone ? joined.folder : folderWith(joined.folder, folder),
         unread: joined.unread || !read,
         snoozedUntil: snoozedUntil ?? joined.snoozedUntil,
       }
-    : { ...firstState(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
+    : { ...initialThreadState(addition, false), folder, unread: !read, snoozedUntil: snoozedUntil ?? null };
   const { auth, sentBy, byKey, deliveredAt, conversation } = transferred;
-  const written = writeMessage(
+  const written = writeFiledMessage(
     core,
     tx,
     message,
@@ -157,16 +160,16 @@ export function fileTransferred(
     },
   );
   if (ownFolder !== undefined && ownFolder !== state.folder) noteDiscarded(tx, [written.seq], ownFolder);
-  if (isAlone && folder !== folderOfMessage(storedKind(kind), state.folder)) {
+  if (isAlone && folder !== folderOfMessage(toStoredMessageKind(kind), state.folder)) {
     tx.update(threads)
-      .set({ folder: derivedFolder(tx, written.threadSeq) })
+      .set({ folder: deriveThreadFolder(tx, written.threadSeq) })
       .where(eq(threads.seq, written.threadSeq))
       .run();
   }
-  if (imapFlags !== 0) setMailFlags(tx, [written.seq], { add: imapFlags, remove: 0 });
+  if (imapFlags !== 0) setImapFlagsInAllFolders(tx, [written.seq], { add: imapFlags, remove: 0 });
   const labelled = labels.length > 0 ? addLabels(tx, written.threadSeq, labels) : [];
-  if (joined) for (const label of labels) settle(tx, joined.seq, "label", "server", labelKey(label));
-  if (starred && joined) settle(tx, joined.seq, "starred", "server");
+  if (joined) for (const label of labels) settleKeyChanges(tx, joined.seq, "label", "server", labelKey(label));
+  if (starred && joined) settleKeyChanges(tx, joined.seq, "starred", "server");
   if (starred) {
     tx.update(threads).set({ starred }).where(eq(threads.seq, written.threadSeq)).run();
     tx.update(messages).set({ flagged: true }).where(eq(messages.seq, written.seq)).run();
@@ -176,7 +179,8 @@ export function fileTransferred(
 
 /** Found by its former name, else as for arriving mail. */
 const findTransferredThread = (tx: Tx, unfiled: UnfiledMessage, name: string | undefined): ThreadRow | undefined =>
-  (name === undefined ? undefined : conversationKnownAs(tx, unfiled.mailboxId, name)) ?? findThread(tx, unfiled);
+  (name === undefined ? undefined : findThreadByImportedName(tx, unfiled.mailboxId, name)) ??
+  findThreadToContinue(tx, unfiled);
 
 /** A conversation gets the most prominent folder among those of its messages. */
 const PRESENCE: Partial<Record<Folder, number>> = { sent: 0, archive: 1, inbox: 2 };
@@ -278,8 +282,8 @@ export async function* exportMailbox(reader: Reader, mailboxId: string): AsyncGe
         kind: row.kind === "received" && row.receivedOn === null ? "notice" : row.kind,
         labels: labels.get(row.threadSeq) ?? [],
         results: headers.find(([name]) => /^authentication-results$/i.test(name))?.[1],
-        raw: await composeStored(reader, { id: row.id, seq: row.seq, text }, bcc).catch((error) => {
-          if (!isMissing(error) && !isDamage(error)) throw error;
+        raw: await composeStoredMessage(reader, { id: row.id, seq: row.seq, text }, bcc).catch((error) => {
+          if (!isMissing(error) && !isDamagedBlobError(error)) throw error;
           return undefined;
         }),
       };

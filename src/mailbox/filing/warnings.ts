@@ -2,12 +2,12 @@
  * Warnings about a received message, for the person who reads it: what its sender's verdicts do not tell, because a deceiver has
  * domains, too (rules: Warnings). Everything that decides is here, and what is read of its HTML in message/deceptive-links.ts.
  */
-import { type Caller, notFound, reachTo } from "../../access/caller.ts";
+import { type Caller, findReach, outOfReachError } from "../../access/caller.ts";
 import { comparableAddress } from "../../access/policy.ts";
 import { type EmailAddress, normalizeAddress, splitAddress } from "../../message/address.ts";
 import type { DeceptiveLink } from "../../message/deceptive-links.ts";
-import { mayPose, readHost, registrableDomain } from "../../message/organization.ts";
-import { fold } from "../../search/fold.ts";
+import { mayBeLookalikeHost, readHost, registrableDomain } from "../../message/organization.ts";
+import { foldText } from "../../search/fold.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
 import { statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
@@ -81,11 +81,11 @@ interface Known extends Omit<Row, "from" | "replyTo" | "auth" | "headers"> {
  * wrote.
  * @throws AppError not_found, server_error 503
  */
-export async function warningsAbout(core: MailCore, caller: Caller, id: string): Promise<Warning[]> {
+export async function listMessageWarnings(core: MailCore, caller: Caller, id: string): Promise<Warning[]> {
   const { db } = core;
   const row = statements.message(db).get(id);
   if (!row) return [];
-  if (!reachTo(db, caller, row.mailboxId)) throw notFound("message");
+  if (!findReach(db, caller, row.mailboxId)) throw outOfReachError("message");
   const message: Known = {
     ...row,
     from: JSON.parse(row.from),
@@ -145,7 +145,7 @@ const BEYOND_LATIN = /[\u0370-\u052f]/g;
 
 /** The words of a name, in one spelling. */
 const splitNameWords = (name: string): string[] =>
-  fold(name.slice(0, LONGEST_NAME))
+  foldText(name.slice(0, LONGEST_NAME))
     .replace(BEYOND_LATIN, (letter) => LIKE_LATIN.get(letter) ?? letter)
     .split(" ")
     .filter((word) => word !== "");
@@ -181,7 +181,7 @@ function listsIn(headers: Known["headers"]): Set<string> {
 
 function hostWarnings({ email }: EmailAddress): Warning[] {
   const host = readEmailHost(email);
-  return host !== undefined && mayPose(host) ? [{ kind: "lookalike", host }] : [];
+  return host !== undefined && mayBeLookalikeHost(host) ? [{ kind: "lookalike", host }] : [];
 }
 
 /** An author whose domain is proven may name it, and count the clicks elsewhere. */

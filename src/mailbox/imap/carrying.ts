@@ -3,25 +3,25 @@
  * into another. By the rules of import a mailbox has a message once; one that is there already moves to the folder.
  */
 import { and, eq, sql } from "drizzle-orm";
-import { type Caller, findReachableMailboxes, notFound, reachTo, requireAccess } from "../../access/caller.ts";
-import { noteOperation } from "../../journal/entries.ts";
-import { noteTouches } from "../../journal/key-changes.ts";
+import { type Caller, findReach, findReachableMailboxes, outOfReachError, requireAccess } from "../../access/caller.ts";
+import { addJournalEntry } from "../../journal/entries.ts";
+import { noteFieldsSetInThread } from "../../journal/key-changes.ts";
 import type { Reader } from "../../store/core.ts";
 import { type Folder, messageBodies, messages, threads } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
 import { folderState } from "../changing/change.ts";
 import { heldCopies, requireNotHeld } from "../changing/holds.ts";
-import { changeMessages, fileUnder, requireMovable } from "../changing/message-changes.ts";
+import { changeMessages, fileMessagesUnderLabel, requireMovable } from "../changing/message-changes.ts";
 import { deleteMessages } from "../changing/removal.ts";
 import type { Filed } from "../filing/filing.ts";
 import type { PreparedMessage } from "../filing/prepare.ts";
 import type { FilingKind } from "../filing/threading.ts";
 import { fileTransferred, type TransferredMessage } from "../filing/transfer.ts";
-import { composeStored } from "../reading/messages.ts";
+import { composeStoredMessage } from "../reading/messages.ts";
 import { labelKey, listThreadLabels, patchedLabels, writeLabels } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { IMAP_FLAGS, setMailFlags } from "./uids.ts";
+import { IMAP_FLAGS, setImapFlagsInAllFolders } from "./uids.ts";
 
 type Source = NonNullable<ReturnType<ReturnType<typeof queries>["source"]["get"]>>;
 
@@ -95,7 +95,7 @@ const queries = prepared((db) => ({
     .prepare(),
 }));
 
-/** A message that was filed, and what takeBack needs. */
+/** A message that was filed, and what undoImapFiling needs. */
 export interface FiledInto extends Filed {
   /** The folder that it was in before, if the mailbox had it already. */
   before?: Folder | undefined;
@@ -106,8 +106,8 @@ export interface FiledInto extends Filed {
 /** Files a message into its folder. @throws AppError not_found, forbidden, conflict */
 function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ...carried }: CarriedMessage): FiledInto {
   const { mailboxId, folder } = carried;
-  const reach = reachTo(tx, caller, mailboxId);
-  if (!reach) throw notFound("mailbox");
+  const reach = findReach(tx, caller, mailboxId);
+  if (!reach) throw outOfReachError("mailbox");
   requireAccess(reach, "manage");
   const now = core.now();
   const labels = under === undefined ? carried.labels : [...carried.labels, under];
@@ -117,14 +117,14 @@ function fileInto(core: MailCore, tx: Tx, caller: Caller, { imapFlags, under, ..
     const { folder: before, threadSeq = 0 } = statements.folderOf(tx).get(filed.seq) ?? {};
     const had = listThreadLabels(tx, [threadSeq]).get(threadSeq) ?? [];
     if (under === undefined) changeMessages(tx, caller, [filed.seq], { folder }, now);
-    else fileUnder(tx, caller, [filed.seq], { label: under, leaves: false }, now);
+    else fileMessagesUnderLabel(tx, caller, [filed.seq], { label: under, leaves: false }, now);
     // An app that saves a draft anew deletes the UID that it had.
     if (before === folder) statements.renumberDraft(tx).run(filed.seq);
     const isNew = under !== undefined && !had.some((label) => labelKey(label) === labelKey(under));
     return { ...filed, before, labelled: isNew ? [under] : [] };
   }
-  noteOperation(tx, caller, { ids: [filed.threadId], changes: 1 }, now);
-  if (imapFlags !== 0) setMailFlags(tx, [filed.seq], { add: imapFlags, remove: 0 });
+  addJournalEntry(tx, caller, { ids: [filed.threadId], changes: 1 }, now);
+  if (imapFlags !== 0) setImapFlagsInAllFolders(tx, [filed.seq], { add: imapFlags, remove: 0 });
   return filed;
 }
 
@@ -157,7 +157,7 @@ export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, i
 }
 
 /** Undoes a filing: the message goes, or back to the folder that it was in. `now`: epoch ms. @throws AppError conflict */
-export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: FiledInto, now: number): void {
+export function undoImapFiling(tx: Tx, caller: Caller, { seq, before, labelled }: FiledInto, now: number): void {
   const threadSeq = statements.folderOf(tx).get(seq)?.threadSeq;
   const thread = threadSeq === undefined ? undefined : queries(tx).thread.get({ seq: threadSeq });
   if (!thread) return;
@@ -171,7 +171,7 @@ export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: File
     return;
   }
   deleteMessages(tx, thread, [seq]);
-  noteOperation(tx, caller, { ids: [thread.id], changes: 1 }, now);
+  addJournalEntry(tx, caller, { ids: [thread.id], changes: 1 }, now);
 }
 
 /*
@@ -183,7 +183,11 @@ export function takeBack(tx: Tx, caller: Caller, { seq, before, labelled }: File
  * The message that was sent from a mailbox with that Message-ID. `seq` (messages.seq) is absent while the message waits for
  * approval. Undefined if there is no such message.
  */
-export function sentAs(tx: Tx, mailboxId: string, messageId: string | undefined): { seq?: number } | undefined {
+export function findSentByMessageId(
+  tx: Tx,
+  mailboxId: string,
+  messageId: string | undefined,
+): { seq?: number } | undefined {
   if (messageId === undefined) return undefined;
   const sent = statements.sent(tx).get(mailboxId, messageId);
   if (sent) return sent;
@@ -218,7 +222,7 @@ export function dropAppended(tx: Tx, { mailboxId, messageId, sentBy, byKey, now 
 /** The file of a message (messages.seq) of a folder, for carryMessage alone: it tells its Bcc. Undefined if it is gone. */
 export async function fileToCarry(reader: Reader, seq: number, folder: Folder): Promise<Uint8Array | undefined> {
   const found = queries(reader.db).source.get({ seq, folder });
-  return found && composeStored(reader, { ...found.message, text: found.text }, found.message.bcc);
+  return found && composeStoredMessage(reader, { ...found.message, text: found.text }, found.message.bcc);
 }
 
 /** Where a message goes. */
@@ -264,10 +268,10 @@ export function carryMessage(
     const now = core.now();
     // Undo names a conversation that it cannot bring back.
     if (thread.messageCount === 1) {
-      noteTouches(tx, caller, thread, [{ field: "folder", before: folderState(thread) }], now);
+      noteFieldsSetInThread(tx, caller, thread, [{ field: "folder", before: folderState(thread) }], now);
     }
     deleteMessages(tx, thread, [seq]);
-    noteOperation(tx, caller, { ids: [thread.id], changes: 1 }, now);
+    addJournalEntry(tx, caller, { ids: [thread.id], changes: 1 }, now);
   }
   return filed;
 }

@@ -109,7 +109,7 @@ export const findFlagged = ({ db }: Reader, mailboxId: string): Promise<Set<numb
   ofThreads(db, numbersIn(statements.starredThreads(db).get(mailboxId)), "flagged");
 
 /** Resolves with a test for messages whose conversation has a label in the mailbox. */
-export async function findLabelled(
+export async function createLabelTest(
   { db }: Reader,
   mailboxId: string,
   label: string,
@@ -120,27 +120,28 @@ export async function findLabelled(
 }
 
 /** The message with an id, in any mailbox. */
-export const findMessage = ({ db }: Reader, id: string): number | undefined => statements.message(db).get(id)?.seq;
+export const findMessageNumber = ({ db }: Reader, id: string): number | undefined =>
+  statements.message(db).get(id)?.seq;
 
 /** A test for messages of the conversation with an id, in any mailbox. */
-export function isInThread({ db }: Reader, id: string): (seq: number) => boolean {
+export function createThreadTest({ db }: Reader, id: string): (seq: number) => boolean {
   const thread = statements.thread(db).get(id)?.seq;
   return (seq) => toThreadSeq(seq) === thread;
 }
 
 /** Messages of a folder whose texts are longer than the index surely knows them; for a label's mailbox also others. */
-export function findLong({ db }: Reader, { mailboxId, folder }: ImapFolder): Set<number> {
+export function findLongMessages({ db }: Reader, { mailboxId, folder }: ImapFolder): Set<number> {
   const folders = JSON.stringify(folder === undefined ? FOLDERS : [folder]);
   return new Set(numbersIn(statements.long(db).get(mailboxId, folders, LONGEST_SURE)));
 }
 
-export const readDates = ({ db }: Reader, seqs: readonly number[]): DatesRow[] =>
+export const readMessageDates = ({ db }: Reader, seqs: readonly number[]): DatesRow[] =>
   statements.dates(db).all(JSON.stringify(seqs));
 
 // The following return the first of the messages, in their order: so many characters together, or one.
 
 /** Envelopes as that person sees them. */
-export const readEnvelopes = (
+export const readMessageEnvelopes = (
   { db }: Reader,
   seqs: readonly number[],
   userId: string,
@@ -152,10 +153,10 @@ export const readEnvelopes = (
     ({ subject, from, to, cc, bcc }) => subject.length + from.length + to.length + cc.length + bcc.length,
   );
 
-export const readHeaders = ({ db }: Reader, seqs: readonly number[], characters: number): HeadersRow[] =>
+export const readMessageHeaders = ({ db }: Reader, seqs: readonly number[], characters: number): HeadersRow[] =>
   takeWithinLength(statements.headers(db).iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length);
 
-export const readBodies = ({ db }: Reader, seqs: readonly number[], characters: number): BodyRow[] =>
+export const readMessageBodies = ({ db }: Reader, seqs: readonly number[], characters: number): BodyRow[] =>
   takeWithinLength(
     wholeTexts(statements.bodies(db).iterate(JSON.stringify(seqs))),
     characters,

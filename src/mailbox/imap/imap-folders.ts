@@ -52,7 +52,7 @@ const queries = prepared((db) => ({
 }));
 
 /** Gives the folders of a mailbox their rows, once. `now`: epoch ms. */
-export function openFolders(tx: Tx, mailboxId: string, now: number): void {
+export function createImapFolderRows(tx: Tx, mailboxId: string, now: number): void {
   if (mailFolder(tx, mailboxId, "inbox")) return;
   // Another one in each mailbox: a name may come to mean another mailbox.
   const { last } =
@@ -129,7 +129,7 @@ export function createImapFolders(core: Core) {
       const found = mailFolder(db, mailboxId, folder);
       if (found?.fillNext === null) return found;
       if (found) await filled(found);
-      else await store.enqueue((tx) => openFolders(tx, mailboxId, now()));
+      else await store.enqueue((tx) => createImapFolderRows(tx, mailboxId, now()));
     }
   }
 

@@ -7,10 +7,10 @@
  * which is that of the folders plus the number of the row, is of one label alone.
  */
 import { and, eq, isNull, sql } from "drizzle-orm";
-import { type Caller, notFound, reachTo, requireAccess } from "../../access/caller.ts";
+import { type Caller, findReach, outOfReachError, requireAccess } from "../../access/caller.ts";
 import { isUnavailable } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
-import { noteOperation } from "../../journal/entries.ts";
+import { addJournalEntry } from "../../journal/entries.ts";
 import { toThreadSeq } from "../../search/document-number.ts";
 import type { Core } from "../../store/core.ts";
 import { FOLDERS, type Folder, imapFolders, imapLabels, users } from "../../store/schema.ts";
@@ -25,7 +25,7 @@ import {
   mailFolder,
   type NumberedRow,
   numberedFolder,
-  setMailFlags,
+  setImapFlagsInAllFolders,
 } from "./uids.ts";
 
 /** Messages that are numbered in one transaction, or read at once: some 10 ms. */
@@ -202,19 +202,19 @@ interface Membership {
 export const wantsLabelFolders = (db: Db, userId: string): boolean => queries(db).wants.get({ userId })?.wants ?? false;
 
 /** The labels that have mailboxes, or would if somebody looked, by name. */
-export const labelFolderNames = (db: Db, mailboxId: string, limit: number): string[] =>
+export const listLabelsWithFolders = (db: Db, mailboxId: string, limit: number): string[] =>
   statements
     .there(db)
     .all(mailboxId, limit)
     .map(({ label }) => label);
 
 /** A label that has a mailbox, as it is written there; undefined if there is none. */
-export const labelFolderNamed = (db: Db, mailboxId: string, label: string): string | undefined =>
+export const findLabelWithFolder = (db: Db, mailboxId: string, label: string): string | undefined =>
   statements.isThere(db).get(mailboxId, labelKey(label))?.label;
 
 function requireManaged(tx: Tx, caller: Caller, mailboxId: string): void {
-  const reach = reachTo(tx, caller, mailboxId);
-  if (!reach) throw notFound("mailbox");
+  const reach = findReach(tx, caller, mailboxId);
+  if (!reach) throw outOfReachError("mailbox");
   requireAccess(reach, "manage");
 }
 
@@ -229,7 +229,7 @@ export function makeLabelFolder(tx: Tx, caller: Caller, mailboxId: string, label
     .set({ made: true })
     .where(and(eq(imapLabels.mailboxId, mailboxId), eq(imapLabels.labelKey, labelKey(label))))
     .run();
-  noteOperation(tx, caller, { ids: [], changes: 1 }, now);
+  addJournalEntry(tx, caller, { ids: [], changes: 1 }, now);
 }
 
 /**
@@ -248,7 +248,7 @@ export async function renameLabelFolder(
   await core.store.enqueue((tx) => {
     requireManaged(tx, caller, mailboxId);
     moveLabelFolder(tx, mailboxId, labelKey(label), to);
-    noteOperation(tx, caller, { ids: [], changes: 1 }, core.now());
+    addJournalEntry(tx, caller, { ids: [], changes: 1 }, core.now());
   });
 }
 
@@ -385,12 +385,13 @@ function setLabelFlags(tx: Tx, id: number, seqs: readonly number[], { add, remov
     labelNumbers.bump(tx).run(id);
     changed += statements.setDeleted(tx).run(id, Number((add & deleted) !== 0), JSON.stringify(seqs)).changes;
   }
-  if ((add | remove) & ~deleted) changed += setMailFlags(tx, seqs, { add: add & ~deleted, remove: remove & ~deleted });
+  if ((add | remove) & ~deleted)
+    changed += setImapFlagsInAllFolders(tx, seqs, { add: add & ~deleted, remove: remove & ~deleted });
   return changed;
 }
 
 /** Removes a portion of what is kept for the labels of a mailbox; returns how much. */
-export const forgetLabelled = (tx: Tx, mailboxId: string, limit: number): number =>
+export const deleteLabelFolderPortion = (tx: Tx, mailboxId: string, limit: number): number =>
   statements.deleteSomeLabelled(tx).run(mailboxId, limit).changes ||
   statements.deleteSomeVanished(tx).run(mailboxId, limit).changes;
 

@@ -7,7 +7,7 @@
  */
 import { and, eq, sql } from "drizzle-orm";
 import { AppError, isUnavailable } from "../../base/errors.ts";
-import { createRoom, type Room } from "../../base/memory.ts";
+import { createMemoryRoom, type Room } from "../../base/memory.ts";
 import type { Job } from "../../base/scheduler.ts";
 import { splitAddress } from "../../message/address.ts";
 import { dateHeader } from "../../message/date.ts";
@@ -22,10 +22,10 @@ import {
   composeHeader,
   composeOctets,
   type Described,
-  described,
+  describeOctets,
   type OctetsParts,
 } from "../reading/composers.ts";
-import { SMALL_MESSAGE, storedParts } from "../reading/messages.ts";
+import { readStoredMessageParts, SMALL_MESSAGE } from "../reading/messages.ts";
 import type { MailCore } from "../state/mail-core.ts";
 
 /** Values of imap_messages.octets. 1 means frozen. */
@@ -60,7 +60,7 @@ function formatTraceFields({ id, auth, filedAt, receivedOn }: Source): string {
 }
 
 /** Message.id of octets that have these fields. */
-export const idIn = (octets: Uint8Array): string | undefined =>
+export const findIdInOctets = (octets: Uint8Array): string | undefined =>
   /^Received: by \S+ with ESMTP id (\S+)\r\n/.exec(Buffer.from(octets.subarray(0, 1_000)).toString("latin1"))?.[1];
 
 const among = sql`(select value from json_each(${sql.placeholder("seqs")}))`;
@@ -132,11 +132,11 @@ const queries = prepared((db) => ({
 type Frozen = Omit<typeof imapOctets.$inferSelect, "messageSeq">;
 
 /** Composes on this thread. */
-export const composeHere =
+export const createLocalComposer =
   ({ read }: Store["blobs"]): ComposeStored =>
   async (parts) => {
     const composed = await composeOctets(parts, read);
-    return { ...described(composed), bytes: composed.content.bytes };
+    return { ...describeOctets(composed), bytes: composed.content.bytes };
   };
 
 export type Octets = ReturnType<typeof createOctets>;
@@ -168,7 +168,7 @@ export function createOctets(core: MailCore) {
     text = readSourceText(source),
   ): OctetsParts {
     return {
-      ...storedParts(db, { ...source, text }, author ? source.bcc : []),
+      ...readStoredMessageParts(db, { ...source, text }, author ? source.bcc : []),
       trace: formatTraceFields(source),
       composer,
     };
@@ -278,7 +278,7 @@ export function createOctets(core: MailCore) {
       throw new AppError("server_error", "The message cannot be read", { cause: error });
     });
     if (!frozen) {
-      const row = toFrozenRow(described(composed), author);
+      const row = toFrozenRow(describeOctets(composed), author);
       await store.enqueue((tx) => freeze(tx, source, [row], source.bcc.length === 0));
     } else if (!frozen.digest.equals(composed.digest)) {
       const { composer } = frozen;
@@ -299,7 +299,7 @@ export function createOctets(core: MailCore) {
   ): Promise<T | undefined> {
     const [source] = listOctetsSources([seq]);
     if (!source) return undefined;
-    const room = rooms.get(userId) ?? createRoom(MOST_READ);
+    const room = rooms.get(userId) ?? createMemoryRoom(MOST_READ);
     rooms.set(userId, room);
     const leave = await room.enter(source.bytes);
     try {

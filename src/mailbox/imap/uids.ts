@@ -340,7 +340,7 @@ function setFlags(tx: Tx, folderId: number, seqs: string, { add, remove }: FlagC
  * Sets and takes away flags of messages (messages.seq) in whatever folders they are; returns how many changed. Those of a
  * mailbox that was never opened have none.
  */
-export function setMailFlags(tx: Tx, seqs: readonly number[], change: FlagChange): number {
+export function setImapFlagsInAllFolders(tx: Tx, seqs: readonly number[], change: FlagChange): number {
   const given = JSON.stringify(seqs);
   let changed = 0;
   for (const { id } of statements.listHoldingFolders(tx).all(given)) changed += setFlags(tx, id, given, change);
@@ -348,7 +348,7 @@ export function setMailFlags(tx: Tx, seqs: readonly number[], change: FlagChange
 }
 
 /** Gives messages (messages.seq) new UIDs where they are, as if they had left and come back. */
-export function renumber(tx: Tx, seqs: readonly number[]): void {
+export function assignNewUids(tx: Tx, seqs: readonly number[]): void {
   const given = JSON.stringify(seqs);
   for (const { id } of statements.listHoldingFolders(tx).all(given)) {
     mailNumbers.bump(tx).run(id);

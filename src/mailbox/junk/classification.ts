@@ -8,9 +8,9 @@ import { type AuthVerdicts, type FILED_FOR, type JunkClue, messageJudgements, me
 import type { Options } from "../../store/settings.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { type Scored, scoreIn } from "./junk-filter.ts";
-import { isTrusted, readJunkSender, verdictOn } from "./senders.ts";
-import { senderTokens } from "./tokens.ts";
+import { type Scored, scoreByJunkFilter } from "./junk-filter.ts";
+import { findSenderVerdict, isExemptFromJunkFilter, readJunkSender } from "./senders.ts";
+import { listSenderJunkTokens } from "./tokens.ts";
 
 /** How an arriving message was classified. */
 export interface Classification {
@@ -23,7 +23,7 @@ export interface Classification {
  * The first of these that has an opinion decides: what people said of the sender, the arrival (DMARC), and, unless the
  * sender is trusted, the mailbox's junk filter.
  */
-export function classify(
+export function classifyReceivedMessage(
   tx: Tx,
   mailboxId: string,
   message: {
@@ -38,14 +38,14 @@ export function classify(
 ): Classification {
   const { from, auth, spam, junkTokens } = message;
   const sender = readJunkSender(from, auth);
-  const verdict = verdictOn(tx, mailboxId, sender);
+  const verdict = findSenderVerdict(tx, mailboxId, sender);
   const threshold = options.get("spam.junkThreshold");
-  const tokens = () => [...(junkTokens?.split(" ") ?? []), ...senderTokens(sender, auth)];
-  const scored = threshold === "off" ? undefined : scoreIn(tx, mailboxId, tokens);
+  const tokens = () => [...(junkTokens?.split(" ") ?? []), ...listSenderJunkTokens(sender, auth)];
+  const scored = threshold === "off" ? undefined : scoreByJunkFilter(tx, mailboxId, tokens);
   const isJunk = scored !== undefined && threshold !== "off" && scored.score >= threshold;
   if (verdict === "spam") return { filedFor: "sender", scored };
   if (spam === true) return { filedFor: "arrival", scored };
-  return { filedFor: isJunk && !isTrusted(sender, verdict) ? "junk" : undefined, scored };
+  return { filedFor: isJunk && !isExemptFromJunkFilter(sender, verdict) ? "junk" : undefined, scored };
 }
 
 /** Clues kept with a message. */

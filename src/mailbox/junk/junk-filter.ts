@@ -56,19 +56,19 @@ const hashToken = (token: string): number => Bun.hash.xxHash32(token) | 0;
 const formatTokenHashes = (tokens: readonly string[]): string => JSON.stringify([...new Set(tokens.map(hashToken))]);
 
 /** Scores the tokens of a message against the mailbox's junk. Undefined while too little of either is known. */
-export function scoreIn(tx: Tx, mailboxId: string, tokens: () => readonly string[]): Scored | undefined {
+export function scoreByJunkFilter(tx: Tx, mailboxId: string, tokens: () => readonly string[]): Scored | undefined {
   const filter = statements.filter(tx).get(mailboxId);
   if (!filter || !isTrained(filter)) return undefined;
   const byHash = new Map(tokens().map((token) => [hashToken(token), token]));
   const rows = statements.counts(tx).values(filter.seq, JSON.stringify([...byHash.keys()])) as Counts[];
-  return scoreTokens(
+  return scoreJunkTokens(
     filter,
     rows.map(([hash, spam, ham]) => ({ token: byHash.get(hash) ?? "", spam, ham })),
   );
 }
 
 /** Teaches the filter a message. */
-export function learn(tx: Tx, mailboxId: string, tokens: readonly string[], kind: JunkKind): void {
+export function trainJunkFilter(tx: Tx, mailboxId: string, tokens: readonly string[], kind: JunkKind): void {
   const [spam, ham] = kind === "spam" ? [1, 0] : [0, 1];
   const filter = statements.addMessage(tx).get(mailboxId, spam, ham);
   if (!filter) throw new Error("writing a junk filter returned no row");
@@ -77,7 +77,7 @@ export function learn(tx: Tx, mailboxId: string, tokens: readonly string[], kind
 }
 
 /** Reverts `learn` for a message with the same tokens. */
-export function unlearn(tx: Tx, mailboxId: string, tokens: readonly string[], kind: JunkKind): void {
+export function untrainJunkFilter(tx: Tx, mailboxId: string, tokens: readonly string[], kind: JunkKind): void {
   const filter = statements.filter(tx).get(mailboxId);
   if (!filter) return;
   const [spam, ham] = kind === "spam" ? [1, 0] : [0, 1];
@@ -95,7 +95,7 @@ function prune(tx: Tx, filterSeq: number): void {
 }
 
 /** Deletes a portion of a mailbox's filter. False if nothing was left. */
-export function deleteLearned(tx: Tx, mailboxId: string): boolean {
+export function deleteJunkFilterPortion(tx: Tx, mailboxId: string): boolean {
   const filter = statements.filter(tx).get(mailboxId);
   return filter !== null && filter !== undefined && statements.deleteRows(tx).run(filter.seq).changes > 0;
 }
@@ -141,7 +141,7 @@ const isTrained = ({ spam, ham }: Trained): boolean => spam >= LEAST_TRAINED && 
 /**
  * Scores a message by its tokens, in any order. Undefined while too little is known about the mailbox's mail or the message.
  */
-export function scoreTokens(trained: Trained, tokens: readonly TokenCounts[]): Scored | undefined {
+export function scoreJunkTokens(trained: Trained, tokens: readonly TokenCounts[]): Scored | undefined {
   if (!isTrained(trained)) return undefined;
   const clues: JunkClue[] = [];
   for (const counts of tokens) {

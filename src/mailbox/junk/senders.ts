@@ -6,7 +6,7 @@
  * trust.
  */
 import { and, eq, sql } from "drizzle-orm";
-import { type EmailAddress, isAnonymous, normalizeAddress } from "../../message/address.ts";
+import { type EmailAddress, isPlaceholderAddress, normalizeAddress } from "../../message/address.ts";
 import { type AuthVerdicts, type SENDER_VERDICTS, senderVerdicts } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
@@ -81,8 +81,8 @@ export function readJunkSender(from: EmailAddress, auth: AuthVerdicts | null | u
  * The learned verdict on a sender; undefined if nothing was learned. A spoofed sender also gets the verdict spam of the address
  * it shows.
  */
-export function verdictOn(tx: Tx, mailboxId: string, { address, spoofed }: Sender): SenderVerdict | undefined {
-  if (isAnonymous(address)) return undefined;
+export function findSenderVerdict(tx: Tx, mailboxId: string, { address, spoofed }: Sender): SenderVerdict | undefined {
+  if (isPlaceholderAddress(address)) return undefined;
   const learned = statements(tx).verdicts.all({ mailboxId, sender: address });
   const own = learned.find((one) => one.spoofed === spoofed)?.verdict;
   if (own !== undefined || !spoofed) return own;
@@ -90,7 +90,7 @@ export function verdictOn(tx: Tx, mailboxId: string, { address, spoofed }: Sende
 }
 
 /** True if the verdict on a sender exempts their mail from the junk filter. */
-export const isTrusted = ({ spoofed, unknown }: Sender, verdict: SenderVerdict | undefined): boolean =>
+export const isExemptFromJunkFilter = ({ spoofed, unknown }: Sender, verdict: SenderVerdict | undefined): boolean =>
   !spoofed && !unknown && (verdict === "forgiven" || verdict === "answered");
 
 interface Learned {
@@ -109,12 +109,12 @@ export interface Relearned {
 export const trainAsSpam = (tx: Tx, mailboxId: string, sender: Sender, now: number): Relearned[] =>
   learn(tx, mailboxId, sender, { verdict: "spam", trainedAt: now });
 
-export const forgive = (tx: Tx, mailboxId: string, sender: Sender, now: number): Relearned[] =>
+export const forgiveSender = (tx: Tx, mailboxId: string, sender: Sender, now: number): Relearned[] =>
   learn(tx, mailboxId, sender, { verdict: "forgiven", trainedAt: now });
 
 function learn(tx: Tx, mailboxId: string, sender: Sender, after: Learned): Relearned[] {
   const { address, spoofed } = sender;
-  if (isAnonymous(address)) return [];
+  if (isPlaceholderAddress(address)) return [];
   const before = findLearnedVerdict(tx, mailboxId, sender);
   statements(tx).set.run({ mailboxId, sender: address, spoofed, verdict: after.verdict, now: after.trainedAt });
   return [{ sender, before, after }];
@@ -138,7 +138,7 @@ export function unlearnSender(tx: Tx, mailboxId: string, { sender, before, after
 }
 
 /** Records that somebody replied to the sender. An explicit verdict stands. */
-export function noteAnswered(tx: Tx, mailboxId: string, { address, spoofed }: Sender, now: number): void {
-  if (isAnonymous(address)) return;
+export function noteSenderAnswered(tx: Tx, mailboxId: string, { address, spoofed }: Sender, now: number): void {
+  if (isPlaceholderAddress(address)) return;
   statements(tx).setIfNone.run({ mailboxId, sender: address, spoofed, verdict: "answered", now });
 }

@@ -5,8 +5,8 @@
  * Pure and bounded: at most MOST_TOKENS from a limited beginning of any message. The same stored message always gives
  * the same tokens, because unlearning derives them again.
  */
-import { type EmailAddress, isAnonymous, splitAddress } from "../../message/address.ts";
-import { fold } from "../../search/fold.ts";
+import { type EmailAddress, isPlaceholderAddress, splitAddress } from "../../message/address.ts";
+import { foldText } from "../../search/fold.ts";
 import type { AuthVerdicts } from "../../store/schema.ts";
 import type { Sender } from "./senders.ts";
 
@@ -28,7 +28,7 @@ export interface JunkSource {
   html(): string | undefined;
 }
 
-/** Tokens of one message, without those of senderTokens. */
+/** Tokens of one message, without those of listSenderJunkTokens. */
 const MOST_TOKENS = 160;
 /** Limits on traits and subject words: they come first, and leave room for the text. */
 const MOST_TRAITS = 50;
@@ -105,9 +105,9 @@ export function extractJunkTokens(source: JunkSource): string {
     for (const [name, pattern] of HTML_TRAITS) if (pattern.test(html)) traits.add(`html:${name}`);
   }
   traits.add(`length:${Math.ceil(Math.log2(text.length + 1))}`);
-  const folded = source.text.length === text.length && source.folded !== undefined ? source.folded : fold(text);
+  const folded = source.text.length === text.length && source.folded !== undefined ? source.folded : foldText(text);
   const tokens = new Set([...traits].slice(0, MOST_TRAITS));
-  for (const word of first(splitJunkWords(fold(source.subject.slice(0, LONGEST_SUBJECT))), MOST_SUBJECT_WORDS)) {
+  for (const word of first(splitJunkWords(foldText(source.subject.slice(0, LONGEST_SUBJECT))), MOST_SUBJECT_WORDS)) {
     tokens.add(`subject:${word}`);
   }
   for (const word of chosen(splitJunkWords(folded), MOST_TOKENS - tokens.size)) tokens.add(word);
@@ -118,7 +118,7 @@ export function extractJunkTokens(source: JunkSource): string {
  * The sender, as far as the server can verify it: tokens of a spoofed From differ from those of the real sender.
  * Derived separately, because the verdicts are unknown where the message is parsed.
  */
-export function senderTokens({ address, spoofed }: Sender, auth: AuthVerdicts | null | undefined): string[] {
+export function listSenderJunkTokens({ address, spoofed }: Sender, auth: AuthVerdicts | null | undefined): string[] {
   const shown = address.slice(0, LONGEST_VALUE).replaceAll(/\s/g, "");
   const kind = spoofed ? "spoofed" : "from";
   const verdicts = auth ? [`spf:${auth.spf}`, `dkim:${auth.dkim}`, `dmarc:${auth.dmarc}`] : [];
@@ -132,13 +132,15 @@ function addHeader(traits: Set<string>, { headers, from, replyTo, messageId, sub
     names.add(name);
     if (TELLING.has(name)) traits.add(`header:${name}`);
     if (DESCRIBED.has(name)) {
-      for (const word of first(splitJunkWords(fold(value.slice(0, LONGEST_VALUE))), 4)) traits.add(`${name}:${word}`);
+      for (const word of first(splitJunkWords(foldText(value.slice(0, LONGEST_VALUE))), 4))
+        traits.add(`${name}:${word}`);
     }
   }
   for (const name of EXPECTED) if (!names.has(name)) traits.add(`without:${name}`);
   // Stored mail without a From has a stand-in sender.
-  const domain = from === undefined || isAnonymous(from.email) ? "" : splitAddress(from.email).domain.toLowerCase();
-  for (const word of first(splitJunkWords(fold(from?.name?.slice(0, LONGEST_VALUE) ?? "")), 6))
+  const domain =
+    from === undefined || isPlaceholderAddress(from.email) ? "" : splitAddress(from.email).domain.toLowerCase();
+  for (const word of first(splitJunkWords(foldText(from?.name?.slice(0, LONGEST_VALUE) ?? "")), 6))
     traits.add(`name:${word}`);
   const answered = replyTo[0] && splitAddress(replyTo[0].email).domain.toLowerCase();
   if (answered !== undefined) traits.add(answered === domain ? "reply-to:same" : `reply-to:${answered.slice(0, 100)}`);

@@ -11,9 +11,9 @@ import type { AuthVerdicts } from "../../store/schema.ts";
 import { statement } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
 import type { PreparedMessage } from "../filing/prepare.ts";
-import { type JunkKind, learn, unlearn } from "./junk-filter.ts";
-import { noteAnswered, readJunkSender } from "./senders.ts";
-import { extractJunkTokens, LONGEST_TEXT, MOST_FILES, senderTokens } from "./tokens.ts";
+import { type JunkKind, trainJunkFilter, untrainJunkFilter } from "./junk-filter.ts";
+import { noteSenderAnswered, readJunkSender } from "./senders.ts";
+import { extractJunkTokens, LONGEST_TEXT, listSenderJunkTokens, MOST_FILES } from "./tokens.ts";
 
 /** Messages of a conversation that one move teaches; the event loop is blocked meanwhile. */
 const MOST_MESSAGES = 10;
@@ -82,7 +82,7 @@ export interface Taught {
  * Teaches the filter the newest received messages of a conversation, or of those with the messages.seq in `among`; with
  * undefined, unlearns them.
  */
-export function teachConversation(
+export function trainJunkByConversation(
   tx: Tx,
   { seq, mailboxId }: Conversation,
   kind: JunkKind | undefined,
@@ -106,7 +106,7 @@ export function revertTraining(tx: Tx, mailboxId: string, taught: readonly Taugh
 }
 
 /** Teaches that an answered message and its sender are wanted. An automatic reply teaches nothing. `now`: epoch ms. */
-export function teachAnswered(
+export function trainAnsweredAsWanted(
   tx: Tx,
   { seq, mailboxId }: Conversation,
   { inReplyTo, headers }: Pick<PreparedMessage, "inReplyTo" | "headers">,
@@ -116,13 +116,13 @@ export function teachAnswered(
   const row = isAutomatic || inReplyTo === undefined ? null : statements.answered(tx).get(mailboxId, inReplyTo, seq);
   if (!row) return;
   if (row.trained !== "ham") teach(tx, mailboxId, row, "ham");
-  noteAnswered(tx, mailboxId, readJunkSender(JSON.parse(row.from), readAuthVerdicts(row)), now);
+  noteSenderAnswered(tx, mailboxId, readJunkSender(JSON.parse(row.from), readAuthVerdicts(row)), now);
 }
 
 function teach(tx: Tx, mailboxId: string, row: StoredRow, kind: JunkKind | undefined): void {
   const tokens = tokensOfStored(tx, row);
-  if (row.trained !== null) unlearn(tx, mailboxId, tokens, row.trained);
-  if (kind !== undefined) learn(tx, mailboxId, tokens, kind);
+  if (row.trained !== null) untrainJunkFilter(tx, mailboxId, tokens, row.trained);
+  if (kind !== undefined) trainJunkFilter(tx, mailboxId, tokens, kind);
   statements.setTrained(tx).run(row.seq, kind ?? null);
 }
 
@@ -145,5 +145,5 @@ function tokensOfStored(tx: Tx, row: StoredRow): string[] {
       return source ? unpackText(source) : undefined;
     },
   });
-  return [...tokens.split(" "), ...senderTokens(readJunkSender(from, auth), auth)];
+  return [...tokens.split(" "), ...listSenderJunkTokens(readJunkSender(from, auth), auth)];
 }

@@ -6,7 +6,7 @@
  */
 import type { Caller } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
-import { readTime } from "../../base/time.ts";
+import { readTimeField } from "../../base/time.ts";
 import { arrivalsSince, firstEventSince, latestEvent } from "../../events/outbox.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import type { MessageFilters, MessageSummaryView } from "../state/views.ts";
@@ -31,12 +31,12 @@ function decode(after: string): number | undefined {
  * Reads `after`: a position, or a time. Events are kept as long as the webhooks' log,
  * so a time before that is refused. @throws AppError bad_request
  */
-export function positionAfter({ db, options, now }: Core, after: string): string {
+export function readArrivalPosition({ db, options, now }: Core, after: string): string {
   if (decode(after) !== undefined) return after;
   if (!/^\d{4}-/.test(after)) {
     throw new AppError("bad_request", "after is not valid: pass the nextAfter of an earlier answer, or a time");
   }
-  const at = readTime("after", after);
+  const at = readTimeField("after", after);
   const days = options.get("retention.deliveryLogDays");
   if (at < now() - days * DAY_MS) {
     throw new AppError("bad_request", `after may be a time within the last ${days} days: search finds older mail`);

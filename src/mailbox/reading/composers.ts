@@ -31,13 +31,13 @@ interface StoredPart {
 }
 
 /** Bytes that it takes at least. */
-export const sizeOfParts = ({ text, html, files }: StoredParts): number =>
+export const estimateComposedSize = ({ text, html, files }: StoredParts): number =>
   files.reduce((sum, { size }) => sum + size, text.length + (html?.byteLength ?? 0));
 
 type ReadBlob = (name: string) => Promise<Uint8Array>;
 
 /** Composes the RFC 5322 file of a message. Lines end in CRLF. `above`: whole lines that go on top. */
-export async function composeParts(
+export async function composeMessageFile(
   { id, headers, text, html, files }: StoredParts,
   readBlob: ReadBlob,
   above = "",
@@ -62,7 +62,7 @@ export interface OctetsParts extends StoredParts {
 export const COMPOSER = 1;
 
 const composers: Readonly<Record<number, (parts: OctetsParts, readBlob: ReadBlob) => Promise<Uint8Array>>> = {
-  1: (parts, readBlob) => composeParts(parts, readBlob, parts.trace),
+  1: (parts, readBlob) => composeMessageFile(parts, readBlob, parts.trace),
 };
 
 /** Octets, and their SHA-256. */
@@ -92,7 +92,7 @@ export async function composeOctets(parts: OctetsParts, readBlob: ReadBlob): Pro
   return { content: openMessageContent(bytes), digest: new Bun.CryptoHasher("sha256").update(composed).digest() };
 }
 
-export const described = ({ content, digest }: Composed): Described => ({
+export const describeOctets = ({ content, digest }: Composed): Described => ({
   size: content.bytes.byteLength,
   digest,
   structure: formatBodyStructure(content, true),

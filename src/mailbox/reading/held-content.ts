@@ -5,9 +5,9 @@
 import { sql } from "drizzle-orm";
 import { decodeWords } from "../../message/headers.ts";
 import { unpackText } from "../../message/reading.ts";
-import { isRedirecting } from "../../message/redirection.ts";
-import { fold } from "../../search/fold.ts";
-import { missingFrom } from "../../search/missing.ts";
+import { isReplyRedirectHeader } from "../../message/redirection.ts";
+import { foldText } from "../../search/fold.ts";
+import { findMissingPhrases } from "../../search/missing.ts";
 import { holds, messageBodies, messages } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
@@ -38,7 +38,7 @@ export function heldHeader(db: Db, emailId: string): HeldHeader {
   if (!row) return { headers: [], namedOnly: [] };
   const fields = row.headers
     .filter(([name]) => !SHOWN_ELSEWHERE.has(name.toLowerCase()))
-    .map(([name, value]) => ({ name, value: decodeWords(value), redirects: isRedirecting(name) }));
+    .map(([name, value]) => ({ name, value: decodeWords(value), redirects: isReplyRedirectHeader(name) }));
   const reached = new Set(row.recipients.map(({ email }) => email.toLowerCase()));
   return {
     headers: [...fields.filter(({ redirects }) => redirects), ...fields.filter(({ redirects }) => !redirects)],
@@ -46,26 +46,27 @@ export function heldHeader(db: Db, emailId: string): HeldHeader {
   };
 }
 
-/** True if the text part of a held message says something else than its visible HTML: see saysElse. */
+/** True if the text part of a held message says something else than its visible HTML: see hasTextMissingFromHtml. */
 export function heldTextDiffers(db: Db, emailId: string): boolean {
   const { text = "", seen = null } = statements(db).texts.get({ emailId }) ?? {};
   // Without HTML, or where both are alike, nothing else is stored.
-  return seen !== null && saysElse(text, unpackText(seen));
+  return seen !== null && hasTextMissingFromHtml(text, unpackText(seen));
 }
 
 /** Longer texts are not compared; they count as something else. */
 const LONGEST_COMPARED = 256 * 1024;
 
 /**
- * True if a text has words, in their order, or links that the visible text of the HTML beside it lacks. `seen`: as seenText gives it,
+ * True if a text has words, in their order, or links that the visible text of the HTML beside it lacks. `seen`: as visibleTextForModel gives it,
  * with each link behind its words.
  */
-export function saysElse(text: string, seen: string): boolean {
+export function hasTextMissingFromHtml(text: string, seen: string): boolean {
   if (text.length > LONGEST_COMPARED || seen.length > LONGEST_COMPARED) return true;
   const [written, shown] = [linksIn(text), linksIn(seen)];
   const known = new Set(shown.links);
   return (
-    written.links.some((link) => !known.has(link)) || missingFrom(fold(shown.words), fold(written.words)).length > 0
+    written.links.some((link) => !known.has(link)) ||
+    findMissingPhrases(foldText(shown.words), foldText(written.words)).length > 0
   );
 }
 

@@ -8,7 +8,7 @@
 import { letOthersRun } from "../../base/pause.ts";
 import { unpackText } from "../../message/reading.ts";
 import { toThreadSeq } from "../../search/document-number.ts";
-import { createHits } from "../../search/fts5/hits.ts";
+import { createHitFinder } from "../../search/fts5/hits.ts";
 import { createHighlighter, type SearchedMessage } from "../../search/highlight.ts";
 import type { Query } from "../../search/query.ts";
 import { perDatabase, statement } from "../../store/statement.ts";
@@ -61,7 +61,7 @@ interface Found {
   messageCount: number;
 }
 
-const hits = perDatabase((db) => createHits({ db }));
+const hits = perDatabase((db) => createHitFinder({ db }));
 
 /**
  * Highlights by threads.seq, possibly none for a conversation. `words`: words that an engine found in place of the
@@ -84,7 +84,7 @@ export async function findThreadHighlights(
     threads.flatMap(({ seq }) => found.get(seq)?.[index] ?? []),
   );
   let workLeft = MOST_WORK;
-  for (const { messages, bodies } of splitIntoTurns(db, seqs)) {
+  for (const { messages, bodies } of splitMessagesIntoBatches(db, seqs)) {
     let workOfTurn = WORK_OF_A_TURN;
     const rows = readMessages(db, messages, bodies);
     for (const { seq, emailId, ...message } of masked ? await masked.maskRows(rows) : rows) {
@@ -122,7 +122,7 @@ function findMatchingMessages(
 }
 
 /** Splits messages into turns, and selects those whose bodies are read within `mostBytes`. */
-export function* splitIntoTurns(
+export function* splitMessagesIntoBatches(
   db: Db,
   seqs: readonly number[],
   mostBytes = MOST_BYTES,

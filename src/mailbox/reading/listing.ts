@@ -5,31 +5,31 @@
  * the others, which stay newest first.
  */
 import { inArray, sql } from "drizzle-orm";
-import { type Caller, isLimitedToMailboxes, type Reach, readsNoCodes } from "../../access/caller.ts";
+import { type Caller, isKeyDeniedSignInCodes, isLimitedToMailboxes, type Reach } from "../../access/caller.ts";
 import { mayFindCode } from "../../message/codes.ts";
 import type { Loose, SearchScope } from "../../search/engine.ts";
-import { fold, foldAddress } from "../../search/fold.ts";
+import { foldAddress, foldText } from "../../search/fold.ts";
 import { createRanking } from "../../search/fts5/hits.ts";
 import type { ListFolder } from "../../search/operators.ts";
 import {
+  hasSearchWords,
   isOfPeople,
   type MessageCondition,
   type ParsedQuery,
   parseQuery,
   type Query,
   type TextCondition,
-  wantsWords,
 } from "../../search/query.ts";
 import {
   countCommon,
-  countIn,
+  countSeqsInSet,
   createSeqSet,
-  has,
+  growSeqSet,
   intersectSets,
+  isInSeqSet,
+  listSeqsInSet,
   type SeqSet,
-  seqsIn,
-  without,
-  withRoomFor,
+  subtractSeqSets,
 } from "../../search/sets.ts";
 import { decodeCursor, encodeCursor, type Position } from "../../store/cursor.ts";
 import { threads } from "../../store/schema.ts";
@@ -47,20 +47,20 @@ import {
   threadView,
 } from "../state/views.ts";
 import { findThreadHighlights, type MaskRows } from "./highlights.ts";
-import { maskRows } from "./masked-codes.ts";
-import { type MaskedMatches, MOST_READ, matchMasked } from "./masked-search.ts";
-import { suggest } from "./suggestions.ts";
+import { createSearchRowMasker } from "./masked-codes.ts";
+import { findMaskedMatches, type MaskedMatches, MOST_READ } from "./masked-search.ts";
+import { suggestSearchQuery } from "./suggestions.ts";
 import {
   type FolderTerm,
-  inFolders,
+  intersectFolderTerms,
   isNewer,
-  markedSeqs,
+  listMarkedThreads,
+  listStarredThreads,
+  listUnreadThreads,
   NEWEST,
-  newestFirst,
   type Selection,
-  selectAmong,
-  starredSeqs,
-  unreadSeqs,
+  selectAmongThreads,
+  walkThreadsNewestFirst,
 } from "./walk.ts";
 
 /** The position before the first page, in either order. */
@@ -143,12 +143,12 @@ export async function listThreads(
   const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
   // Further pages are of the day of the first.
   const day = from.day ?? Math.floor(core.now() / DAY_MS);
-  const hidesCodes = readsNoCodes(caller);
+  const hidesCodes = isKeyDeniedSignInCodes(caller);
   const given = parseQuery(q, day * DAY_MS);
   const parsed = hidesCodes ? withoutCodes(given) : given;
   // A bad date or cursor is refused before access is checked (rules: Order of refusals).
   const mailboxes = mailboxesInReach(db, caller, mailboxId);
-  const mask = hidesCodes ? maskRows(core, caller) : undefined;
+  const mask = hidesCodes ? createSearchRowMasker(core, caller) : undefined;
   const asMasked = parsed.message.some(looksIntoText) ? mask : undefined;
   // Hidden words count for relevance.
   const sorted: ThreadFilters = asMasked ? { ...filters, sort: "newest" } : filters;
@@ -163,7 +163,7 @@ export async function listThreads(
   const suggestion =
     positions.length > 0 || q === "" || filters.cursor !== undefined || hidesCodes
       ? undefined
-      : await suggest(db, q, day * DAY_MS, scope, async (query) => {
+      : await suggestSearchQuery(db, q, day * DAY_MS, scope, async (query) => {
           const other: Asked = { ...ask(query), sort: "newest" };
           const { positions: found, loose: instead } = await readThreadPage(core, other, scope, START, 1);
           return found.length > 0 && instead === undefined;
@@ -206,16 +206,16 @@ async function rankFoundThreads(
   isLoose: boolean,
 ): Promise<Position[]> {
   // The number of ranked conversations is bounded, so only candidates for this list are ranked.
-  const lists = selection.unread ? [found, unreadIn(db, [...mailboxes.keys()], selection)] : [found];
-  const candidates = seqsIn(intersectSets(lists) ?? found);
+  const lists = selection.unread ? [found, findUnreadThreadSet(db, [...mailboxes.keys()], selection)] : [found];
+  const candidates = listSeqsInSet(intersectSets(lists) ?? found);
   if (candidates.length === 0) return [];
   const ranked =
     (await engine.rank?.(query, scope, candidates, isLoose)) ?? (isLoose ? [] : rankHits(db)(query, scope, candidates));
   const isCandidate = createSeqSet(candidates);
   const scores = new Map(
-    ranked.filter(({ thread }) => has(isCandidate, thread)).map(({ thread, score }) => [thread, score] as const),
+    ranked.filter(({ thread }) => isInSeqSet(isCandidate, thread)).map(({ thread, score }) => [thread, score] as const),
   );
-  return selectAmong(db, [...scores.keys()], new Set(mailboxes.keys()), selection)
+  return selectAmongThreads(db, [...scores.keys()], new Set(mailboxes.keys()), selection)
     .sort((a, b) => (scores.get(b.seq) ?? 0) - (scores.get(a.seq) ?? 0))
     .slice(0, MOST_FIRST)
     .map(({ at, seq }, place) => ({ at, seq, place }));
@@ -232,7 +232,7 @@ async function narrow(core: MailCore, asked: Asked, scope: SearchScope): Promise
   const message = mask ? query.message.filter((one) => !(looksIntoText(one) && one.negated)) : query.message;
   if (message.length > 0) {
     const found = await engine.match({ ...query, message }, scope);
-    loose = countIn(found) === 0 && !literally ? await engine.matchLoosely?.(query, scope) : undefined;
+    loose = countSeqsInSet(found) === 0 && !literally ? await engine.matchLoosely?.(query, scope) : undefined;
     sets.push(loose ? createSeqSet(loose.threads) : found);
   }
   const ids = [...mailboxes.keys()];
@@ -242,19 +242,24 @@ async function narrow(core: MailCore, asked: Asked, scope: SearchScope): Promise
       among.push(createSeqSet(threadsLabelled(db, condition.label)));
     } else if (condition.kind === "folder") {
       // The selection has the others.
-      if (isNotStarred(condition)) excluded.push(createSeqSet(starredSeqs(db, ids)));
+      if (isNotStarred(condition)) excluded.push(createSeqSet(listStarredThreads(db, ids)));
     } else if (condition.kind !== "unread") {
-      among.push(createSeqSet(markedSeqs(db, ids, condition)));
+      among.push(createSeqSet(listMarkedThreads(db, ids, condition)));
     } else if (condition.negated) {
-      excluded.push(unreadIn(db, ids, selection));
+      excluded.push(findUnreadThreadSet(db, ids, selection));
     }
   }
   if (sets.length === 0 && excluded.length === 0 && !mask) return undefined;
   const all = intersectSets(sets);
-  const candidates = all && without(all, excluded);
+  const candidates = all && subtractSeqSets(all, excluded);
   const masked =
     mask &&
-    (await matchMasked(db, query.message, listNewestThreads(core, asked, candidates, excluded, MOST_READ + 1), mask));
+    (await findMaskedMatches(
+      db,
+      query.message,
+      listNewestThreads(core, asked, candidates, excluded, MOST_READ + 1),
+      mask,
+    ));
   const members = masked ? createSeqSet([...masked.matches.keys()]) : candidates;
   const best =
     sort === "relevance" && members ? await rankFoundThreads(core, asked, scope, members, loose !== undefined) : [];
@@ -271,10 +276,10 @@ function listNewestThreads(
 ): number[] {
   const ids = [...mailboxes.keys()];
   const chosen =
-    members && countIn(members) <= FEW
-      ? selectAmong(db, seqsIn(members), new Set(ids), selection).values()
-      : newestFirst(db, ids, selection, NEWEST, most).filter(({ seq }) =>
-          members ? has(members, seq) : !excluded.some((others) => has(others, seq)),
+    members && countSeqsInSet(members) <= FEW
+      ? selectAmongThreads(db, listSeqsInSet(members), new Set(ids), selection).values()
+      : walkThreadsNewestFirst(db, ids, selection, NEWEST, most).filter(({ seq }) =>
+          members ? isInSeqSet(members, seq) : !excluded.some((others) => isInSeqSet(others, seq)),
         );
   return chosen
     .map(({ seq }) => seq)
@@ -285,10 +290,10 @@ function listNewestThreads(
 /** A page by its selection alone, with one more position if there is one. */
 function plainPage({ db }: MailCore, { mailboxes, selection }: Asked, from: Position, limit: number): Page {
   const ids = [...mailboxes.keys()];
-  const positions = newestFirst(db, ids, selection, from, limit + 1)
+  const positions = walkThreadsNewestFirst(db, ids, selection, from, limit + 1)
     .take(limit + 1)
     .toArray();
-  return { positions, unread: countIn(unreadIn(db, ids, selection)) };
+  return { positions, unread: countSeqsInSet(findUnreadThreadSet(db, ids, selection)) };
 }
 
 /** A page of the conversations that match a query: the best, then the others. */
@@ -299,9 +304,9 @@ function narrowedPage({ db }: MailCore, asked: Asked, narrowing: Narrowing, from
   // The others begin after the best.
   const after = from.place === undefined ? from : NEWEST;
   const isBest = createSeqSet(best.map(({ seq }) => seq));
-  if (members && countIn(members) <= FEW) {
-    const chosen = selectAmong(db, seqsIn(members), new Set(mailboxes.keys()), selection);
-    const others = chosen.filter((position) => isNewer(after, position) && !has(isBest, position.seq));
+  if (members && countSeqsInSet(members) <= FEW) {
+    const chosen = selectAmongThreads(db, listSeqsInSet(members), new Set(mailboxes.keys()), selection);
+    const others = chosen.filter((position) => isNewer(after, position) && !isInSeqSet(isBest, position.seq));
     return {
       positions: [...positions, ...others].slice(0, limit + 1),
       unread: chosen.filter(({ unread }) => unread).length,
@@ -309,13 +314,13 @@ function narrowedPage({ db }: MailCore, asked: Asked, narrowing: Narrowing, from
   }
   const ids = [...mailboxes.keys()];
   const isMember = (seq: number): boolean =>
-    members ? has(members, seq) : !excluded.some((others) => has(others, seq));
-  for (const position of newestFirst(db, ids, selection, after, 4 * (limit + 1))) {
+    members ? isInSeqSet(members, seq) : !excluded.some((others) => isInSeqSet(others, seq));
+  for (const position of walkThreadsNewestFirst(db, ids, selection, after, 4 * (limit + 1))) {
     if (positions.length > limit) break;
-    if (isMember(position.seq) && !has(isBest, position.seq)) positions.push(position);
+    if (isMember(position.seq) && !isInSeqSet(isBest, position.seq)) positions.push(position);
   }
-  const allUnread = unreadIn(db, ids, selection);
-  const unread = members ? countCommon(members, allUnread) : countIn(without(allUnread, excluded));
+  const allUnread = findUnreadThreadSet(db, ids, selection);
+  const unread = members ? countCommon(members, allUnread) : countSeqsInSet(subtractSeqSets(allUnread, excluded));
   return { positions, unread };
 }
 
@@ -330,7 +335,7 @@ export const searchThreads = (
  * Counts the conversations of a mailbox that a query finds, up to 1,000; `more`: there are more. The caller has checked
  * access. @throws AppError bad_request (date in `q`)
  */
-export async function countMatching(
+export async function countMatchingThreads(
   core: MailCore,
   mailboxId: string,
   q: string,
@@ -356,9 +361,9 @@ function askedBy(
     mailboxes,
     query: { message, thread },
     // Without words every match is equally good.
-    sort: wantsWords({ message, thread }) ? sort : "newest",
+    sort: hasSearchWords({ message, thread }) ? sort : "newest",
     selection: {
-      ...inFolders([...whole, ...named.filter((term) => !isNotStarred(term))]),
+      ...intersectFolderTerms([...whole, ...named.filter((term) => !isNotStarred(term))]),
       unread: unread === true || thread.some(({ kind, negated }) => kind === "unread" && !negated),
       hasAttachments,
     },
@@ -383,7 +388,7 @@ const looksIntoText = (condition: MessageCondition): condition is TextCondition 
  */
 function withoutCodes(query: ParsedQuery): ParsedQuery {
   const isHidden = (condition: MessageCondition): condition is TextCondition =>
-    looksIntoText(condition) && (mayFindCode(condition.text) || mayFindCode(fold(condition.text)));
+    looksIntoText(condition) && (mayFindCode(condition.text) || mayFindCode(foldText(condition.text)));
   const hidden = query.message.filter(isHidden);
   const message: MessageCondition[] = query.message.filter((condition) => !isHidden(condition));
   if (hidden.some(({ negated }) => !negated)) message.push(NO_MESSAGE);
@@ -450,7 +455,7 @@ function mark({ unread }: Marks, seq: number, isUnread: boolean): void {
 
 function readMarks(db: Db, ids: readonly string[], selection: Selection): Marks {
   const through = latestChange(db);
-  return { unread: createSeqSet(unreadSeqs(db, ids, selection)), through };
+  return { unread: createSeqSet(listUnreadThreads(db, ids, selection)), through };
 }
 
 /** Applies the changes since the last one included; false if there are too many, or the feed no longer has them. */
@@ -462,9 +467,10 @@ function catchUp(db: Db, ids: readonly string[], selection: Selection, marks: Ma
   const seqs = changes.flatMap(({ threadSeq, mailboxId }) =>
     threadSeq !== null && mailboxId !== null && mailboxIds.has(mailboxId) ? threadSeq : [],
   );
-  marks.unread = withRoomFor(marks.unread, Math.max(0, ...seqs));
+  marks.unread = growSeqSet(marks.unread, Math.max(0, ...seqs));
   for (const seq of seqs) mark(marks, seq, false);
-  for (const { seq } of selectAmong(db, seqs, mailboxIds, { ...selection, unread: true })) mark(marks, seq, true);
+  for (const { seq } of selectAmongThreads(db, seqs, mailboxIds, { ...selection, unread: true }))
+    mark(marks, seq, true);
   marks.through = changes.at(-1)?.seq ?? marks.through;
   return true;
 }
@@ -473,7 +479,7 @@ function catchUp(db: Db, ids: readonly string[], selection: Selection, marks: Ma
 const markCache = perDatabase(() => new Map<string, Marks>());
 
 /** The unread conversations of a selection; the set is valid until something changes. */
-export function unreadIn(db: Db, mailboxIds: readonly string[], selection: Selection): SeqSet {
+export function findUnreadThreadSet(db: Db, mailboxIds: readonly string[], selection: Selection): SeqSet {
   const cache = markCache(db);
   const list = JSON.stringify([mailboxIds, { ...selection, unread: true }]);
   const known = cache.get(list);

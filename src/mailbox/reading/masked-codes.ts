@@ -4,18 +4,18 @@
  *
  * Invariant: text that cannot be checked is not shown.
  */
-import { type Caller, readsNoCodes } from "../../access/caller.ts";
+import { type Caller, isKeyDeniedSignInCodes } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { type CodedPart, maskCodes, UNCHECKED_MASK } from "../../message/codes.ts";
 import { CODED_HEAD_BYTES, isBinary } from "../../message/codes-file.ts";
-import { sizeOfParts, unpackText } from "../../message/reading.ts";
+import { countPartCharacters, unpackText } from "../../message/reading.ts";
 import type { SeenText, VisibleHtml } from "../../message/visible.ts";
 import type { Reader } from "../../store/core.ts";
 import { statement } from "../../store/statement.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import type { MessageView } from "../state/views.ts";
 import type { MaskRows } from "./highlights.ts";
-import { readSeen, readVisibleHtml } from "./stored-html.ts";
+import { readVisibleHtml, readVisibleText } from "./stored-html.ts";
 
 /** Messages of a conversation, the latest, that say what its snippet and subject are about, and characters of each. */
 const MOST_MESSAGES = 5;
@@ -118,7 +118,7 @@ async function mask(
   caller: Caller,
   messages: readonly Message[],
 ): Promise<ReturnType<typeof maskCodes>[]> {
-  if (sizeOfParts(messages) <= FEW) return messages.map(({ parts, known }) => maskCodes(parts, known));
+  if (countPartCharacters(messages) <= FEW) return messages.map(({ parts, known }) => maskCodes(parts, known));
   return parser.read(caller.userId, { kind: "codes", messages }).catch((error) => {
     if (error instanceof AppError) throw error;
     return messages.map(({ parts }) => ({ contents: parts.map(() => UNCHECKED_MASK), codes: [] }));
@@ -193,7 +193,7 @@ const maskText = (core: MailCore, caller: Caller, text: string): Promise<string>
  * The answer of an operation for a caller that reads no codes; its objects are changed in place. @throws AppError
  * server_error 503
  */
-export async function maskAnswer(core: MailCore, caller: Caller, answer: unknown): Promise<unknown> {
+export async function maskCodesInAnswer(core: MailCore, caller: Caller, answer: unknown): Promise<unknown> {
   if (!isFields(answer)) return answer;
   if (isDownload(answer)) return maskDownload(core, caller, answer);
   await maskItems(core, caller, listAnswerItems(answer));
@@ -201,7 +201,7 @@ export async function maskAnswer(core: MailCore, caller: Caller, answer: unknown
 }
 
 /** Masks the messages that a search looks at to show where it matched, at the beginning of their texts. */
-export const maskRows =
+export const createSearchRowMasker =
   (core: MailCore, caller: Caller): MaskRows =>
   async (rows) => {
     const shortened = rows.map((row) => ({
@@ -214,17 +214,19 @@ export const maskRows =
   };
 
 /** The text of a document, as the caller may read it. */
-export const documentFor = async (core: MailCore, caller: Caller, text: string): Promise<string> =>
-  readsNoCodes(caller) ? maskText(core, caller, text) : text;
+export const maskDocumentForCaller = async (core: MailCore, caller: Caller, text: string): Promise<string> =>
+  isKeyDeniedSignInCodes(caller) ? maskText(core, caller, text) : text;
 
 /** The visible text of a message, as the caller may read it; its whole text if the message is out of reach. */
-export async function getSeen(
+export async function getVisibleText(
   core: MailCore,
   caller: Caller,
   message: Pick<MessageView, "id" | "text">,
 ): Promise<SeenText> {
-  const seen = await readSeen(core, caller, message);
-  return readsNoCodes(caller) ? { ...seen, text: await maskOne(core, caller, { content: seen.text }, message) } : seen;
+  const seen = await readVisibleText(core, caller, message);
+  return isKeyDeniedSignInCodes(caller)
+    ? { ...seen, text: await maskOne(core, caller, { content: seen.text }, message) }
+    : seen;
 }
 
 /** The sanitised, visible HTML of a message, as the caller may read it; undefined for a message out of reach. */
@@ -234,12 +236,12 @@ export async function getVisibleHtml(
   message: Pick<MessageView, "id">,
 ): Promise<Pick<VisibleHtml, "html" | "hidden"> | undefined> {
   const visible = await readVisibleHtml(core, caller, message);
-  if (!visible || !readsNoCodes(caller)) return visible;
+  if (!visible || !isKeyDeniedSignInCodes(caller)) return visible;
   return { ...visible, html: await maskOne(core, caller, { content: visible.html, html: true }, message) };
 }
 
 /** The visible text of an HTML file, as the caller may read it. */
-export async function textOfFile(core: MailCore, caller: Caller, html: string): Promise<string> {
+export async function readHtmlFileText(core: MailCore, caller: Caller, html: string): Promise<string> {
   const text = await core.parser.read(caller.userId, { kind: "text", html });
-  return readsNoCodes(caller) ? maskText(core, caller, text) : text;
+  return isKeyDeniedSignInCodes(caller) ? maskText(core, caller, text) : text;
 }

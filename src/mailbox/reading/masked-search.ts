@@ -8,11 +8,11 @@
 import { letOthersRun } from "../../base/pause.ts";
 import { toThreadSeq } from "../../search/document-number.ts";
 import { foldDocument } from "../../search/fold.ts";
-import { createMatcher } from "../../search/matching.ts";
+import { createQueryMatcher } from "../../search/matching.ts";
 import type { MessageCondition } from "../../search/query.ts";
 import { statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
-import { type MaskRows, readMessages, splitIntoTurns } from "./highlights.ts";
+import { type MaskRows, readMessages, splitMessagesIntoBatches } from "./highlights.ts";
 
 /** Conversations that a search finds. */
 const MOST_FOUND = 200;
@@ -36,14 +36,14 @@ export interface MaskedMatches {
 }
 
 /** Reads conversations (threads.seq, newest first) until enough match. @throws AppError server_error 503 */
-export async function matchMasked(
+export async function findMaskedMatches(
   db: Db,
   conditions: readonly MessageCondition[],
   threads: readonly number[],
   maskRows: MaskRows,
   mostFound = MOST_FOUND,
 ): Promise<MaskedMatches> {
-  const satisfies = createMatcher([conditions]);
+  const satisfies = createQueryMatcher([conditions]);
   const matches = new Map<number, number[]>();
   const seqs: number[] = [];
   for (const thread of threads.slice(0, MOST_READ)) {
@@ -51,7 +51,7 @@ export async function matchMasked(
     for (const { seq } of statements.latest(db).all(thread)) seqs.push(seq);
   }
   let isAll = threads.length <= MOST_READ && seqs.length < MOST_MESSAGES;
-  for (const { messages, bodies } of splitIntoTurns(db, seqs, MOST_BYTES)) {
+  for (const { messages, bodies } of splitMessagesIntoBatches(db, seqs, MOST_BYTES)) {
     if (bodies.length < messages.length) isAll = false;
     for (const { seq, from, hasAttachments, ...row } of await maskRows(readMessages(db, bodies, bodies))) {
       const document = foldDocument({ ...row, from: [from] });

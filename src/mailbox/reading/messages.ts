@@ -3,7 +3,7 @@
  * message).
  */
 import { and, asc, desc, eq, getTableColumns, inArray, isNull, lt, ne, sql } from "drizzle-orm";
-import { type Caller, notFound, type Reach, reachTo } from "../../access/caller.ts";
+import { type Caller, findReach, outOfReachError, type Reach } from "../../access/caller.ts";
 import { toIsoTime } from "../../base/time.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import { formatAddress } from "../../message/compose.ts";
@@ -30,7 +30,7 @@ import type {
   MessageSummaryView,
   MessageView,
 } from "../state/views.ts";
-import { COMPOSER, composeParts, type StoredParts, sizeOfParts } from "./composers.ts";
+import { COMPOSER, composeMessageFile, estimateComposedSize, type StoredParts } from "./composers.ts";
 import { newestMessages } from "./walk.ts";
 
 /** Characters of each message's text in a list, which bounds the memory for a page; GET the message for the rest. */
@@ -241,7 +241,7 @@ export function messagesOfThread(db: Db, caller: Caller, threadSeq: number, opti
 function reachedMessage(db: Db, caller: Caller, id: string, options: { html: boolean }) {
   const { one, oneWithoutHtml } = statements(db);
   const found = (options.html ? one : oneWithoutHtml).get({ id, cut: "[]" });
-  if (!found || !reachTo(db, caller, found.message.mailboxId)) throw notFound("message");
+  if (!found || !findReach(db, caller, found.message.mailboxId)) throw outOfReachError("message");
   return found;
 }
 
@@ -292,8 +292,8 @@ export function writtenContent({ db }: Reader, caller: Caller, id: string): { te
 /** Fields of a message that getMessage leaves out. @throws AppError not_found */
 export function getMessageDetails({ db }: Reader, caller: Caller, id: string): MessageDetailsView {
   const found = statements(db).details.get({ id });
-  const reach = found && reachTo(db, caller, found.mailboxId);
-  if (!found || !reach) throw notFound("message");
+  const reach = found && findReach(db, caller, found.mailboxId);
+  if (!found || !reach) throw outOfReachError("message");
   const { folder, inReplyTo, replyTo, headers } = found;
   const references = parseReferences(
     headers.flatMap(([name, value]) => (name.toLowerCase() === "references" ? value : [])).join(" "),
@@ -325,22 +325,22 @@ export const SMALL_MESSAGE = 64 * 1024;
  */
 export async function getRawMessage({ db, blobs, parser }: MailCore, caller: Caller, id: string): Promise<Uint8Array> {
   const { message, body } = reachedMessage(db, caller, id, { html: false });
-  const parts = storedParts(db, { ...message, text: body.text }, bccReader(db, caller)(message));
-  if (sizeOfParts(parts) <= SMALL_MESSAGE) return composeParts(parts, blobs.read);
+  const parts = readStoredMessageParts(db, { ...message, text: body.text }, bccReader(db, caller)(message));
+  if (estimateComposedSize(parts) <= SMALL_MESSAGE) return composeMessageFile(parts, blobs.read);
   const { bytes } = await parser.composeStored({ ...parts, trace: "", composer: COMPOSER }, caller.userId);
   if (!bytes) throw new Error("a message was composed without its octets");
   return bytes;
 }
 
 /** Composes the RFC 5322 file of a message. `bcc`: the part that the reader may see. */
-export const composeStored = (
+export const composeStoredMessage = (
   { db, blobs }: Pick<Reader, "db" | "blobs">,
   message: { id: string; seq: number; text: string },
   bcc: readonly EmailAddress[],
-): Promise<Uint8Array> => composeParts(storedParts(db, message, bcc), blobs.read);
+): Promise<Uint8Array> => composeMessageFile(readStoredMessageParts(db, message, bcc), blobs.read);
 
 /** Reads the parts from which the file of a message is composed. */
-export function storedParts(
+export function readStoredMessageParts(
   db: Db,
   { id, seq, text }: { id: string; seq: number; text: string },
   bcc: readonly EmailAddress[],
@@ -359,19 +359,19 @@ export function storedParts(
 }
 
 /** The attachments of a message, to attach them to another. @throws AppError not_found */
-export function listStoredFiles({ db }: Reader, caller: Caller, id: string): StoredFile[] {
+export function listReusableAttachments({ db }: Reader, caller: Caller, id: string): StoredFile[] {
   const { message } = reachedMessage(db, caller, id, { html: false });
   return listMessageAttachments(db, message.seq).map(storedFile);
 }
 
 function reachedAttachment(db: Db, caller: Caller, id: string) {
   const found = statements(db).attachment.get({ id });
-  if (!found || !reachTo(db, caller, found.mailboxId)) throw notFound("attachment");
+  if (!found || !findReach(db, caller, found.mailboxId)) throw outOfReachError("attachment");
   return found;
 }
 
 /** An attachment, to attach it to another message. @throws AppError not_found */
-export const getStoredFile = ({ db }: Reader, caller: Caller, id: string): StoredFile =>
+export const getReusableAttachment = ({ db }: Reader, caller: Caller, id: string): StoredFile =>
   storedFile(reachedAttachment(db, caller, id).attachment);
 
 /** @throws AppError not_found */

@@ -10,7 +10,7 @@ import type { Job } from "../../base/scheduler.ts";
 import { SEEN_VERSION } from "../../message/visible.ts";
 import { statement } from "../../store/statement.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { renewSeen } from "./stored-html.ts";
+import { renewVisibleText } from "./stored-html.ts";
 
 /** Messages that are looked at in a portion, and times its duration that the job pauses. */
 const PORTION = 50;
@@ -31,7 +31,7 @@ const statements = {
   advance: statement<unknown, [belowSeq: number]>("UPDATE seen_renewal SET below_seq = ? WHERE id = 1"),
 };
 
-export function renewAllSeen(core: MailCore): Job {
+export function renewAllVisibleTexts(core: MailCore): Job {
   const { db, store, now: clock } = core;
   return {
     name: "seen-renewal",
@@ -42,7 +42,7 @@ export function renewAllSeen(core: MailCore): Job {
       const { belowSeq = 0 } = statements.read(db).get() ?? {};
       if (belowSeq === 0) return null;
       const rows = statements.next(db).all(SEEN_VERSION, belowSeq);
-      for (const { seq, isOld } of rows) if (isOld === 1) await renewSeen(core, seq);
+      for (const { seq, isOld } of rows) if (isOld === 1) await renewVisibleText(core, seq);
       const left = rows.length < PORTION ? 0 : (rows.at(-1)?.seq ?? 0);
       await store.enqueue((tx) => void statements.advance(tx).run(left));
       return left === 0 ? null : clock() + PAUSES * Math.max(1, clock() - now);

@@ -3,7 +3,7 @@
  * stores these results with the message; results of an older version are renewed at the first read.
  */
 import { and, eq, isNotNull, lt, or, sql } from "drizzle-orm";
-import { type Caller, reachTo } from "../../access/caller.ts";
+import { type Caller, findReach } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import type { ForwardedMessage } from "../../message/composition.ts";
 import type { DeceptiveLink } from "../../message/deceptive-links.ts";
@@ -13,11 +13,11 @@ import { SANITIZER_VERSION } from "../../message/sanitize.ts";
 import { htmlOfText } from "../../message/text.ts";
 import { SEEN_VERSION, type SeenText, type VisibleHtml } from "../../message/visible.ts";
 import { LONGEST_SURE } from "../../search/fold.ts";
-import { readStored } from "../../search/stored.ts";
+import { readStoredMessages } from "../../search/stored.ts";
 import { messageBodies, messages, threads } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
-import { storedSeen } from "../filing/prepare.ts";
+import { toVisibleTextColumns } from "../filing/prepare.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import type { MessageView } from "../state/views.ts";
 import { hasNoHtml } from "./messages.ts";
@@ -80,7 +80,7 @@ const pickImageFields = (attachments: FramedMessage["attachments"]): FramedMessa
 
 /** Indexes a message whose visible text has changed: a long one soon after the transaction. */
 function index({ engine }: MailCore, tx: Tx, seq: number): void {
-  for (const stored of readStored(tx, [seq])) {
+  for (const stored of readStoredMessages(tx, [seq])) {
     if (stored.size > LONGEST_SURE) engine.addLater(tx, seq);
     else engine.replace(tx, seq, stored, stored.fold());
   }
@@ -105,7 +105,7 @@ async function renew(
     // HTML that cannot be read is shown as text, and counts as hidden.
     return { html: htmlOfText(text), seen: { text: "", hidden: text.length, fromHtml: true } };
   });
-  const { seenText = null, ...rest } = storedSeen(text, seen);
+  const { seenText = null, ...rest } = toVisibleTextColumns(text, seen);
   const before = body.seenText === null ? text : unpackText(body.seenText);
   const isSame = before === seen.text && body.seenHidden === seen.hidden;
   if (onlySeen && isSame) return { seen, stored: Promise.resolve() };
@@ -125,7 +125,7 @@ async function renew(
 }
 
 /** The visible text of a message, unmasked (masked-codes.ts); its whole text if it is out of reach. */
-export async function readSeen(
+export async function readVisibleText(
   core: MailCore,
   caller: Caller,
   message: Pick<MessageView, "id" | "text">,
@@ -133,14 +133,14 @@ export async function readSeen(
   const whole = { text: message.text, hidden: 0, fromHtml: false };
   if (hasNoHtml(message)) return whole;
   const row = statements(core.db).seen.get({ id: message.id });
-  if (!row?.hasHtml || !reachTo(core.db, caller, row.mailboxId)) return whole;
+  if (!row?.hasHtml || !findReach(core.db, caller, row.mailboxId)) return whole;
   if (row.version < SEEN_VERSION) return (await renew(core, row.seq))?.seen ?? whole;
   if (row.text === null) return { ...whole, hidden: row.hidden };
   return { text: unpackText(row.text), hidden: row.hidden, fromHtml: true };
 }
 
 /** Renews the visible text of a message (messages.seq), where it is another by the present rules. @throws what reading and writing throw */
-export async function renewSeen(core: MailCore, seq: number): Promise<void> {
+export async function renewVisibleText(core: MailCore, seq: number): Promise<void> {
   await (await renew(core, seq, { onlySeen: true }))?.stored;
 }
 
@@ -152,14 +152,14 @@ export async function readVisibleHtml(
 ): Promise<Pick<VisibleHtml, "html" | "hidden"> | undefined> {
   if (hasNoHtml(message)) return undefined;
   const row = statements(db).source.get({ id: message.id });
-  if (!row?.html || !reachTo(db, caller, row.mailboxId)) return undefined;
+  if (!row?.html || !findReach(db, caller, row.mailboxId)) return undefined;
   return parser.read(row.mailboxId, { kind: "visible", html: row.html });
 }
 
 /** The links of a message that deceive its reader; none of one out of reach, or that cannot be read: its text is shown. */
 export async function deceptiveLinks({ db, parser }: MailCore, caller: Caller, id: string): Promise<DeceptiveLink[]> {
   const row = statements(db).source.get({ id });
-  if (!row?.html || !reachTo(db, caller, row.mailboxId)) return [];
+  if (!row?.html || !findReach(db, caller, row.mailboxId)) return [];
   return parser.read(row.mailboxId, { kind: "links", html: row.html }).catch((error) => {
     if (error instanceof AppError) throw error;
     return [];
@@ -167,7 +167,7 @@ export async function deceptiveLinks({ db, parser }: MailCore, caller: Caller, i
 }
 
 /** The HTML of a message as it is forwarded (message/composition.ts). */
-export const forwardHtml = ({ parser }: MailCore, caller: Caller, message: ForwardedMessage): Promise<string> =>
+export const renderForwardedHtml = ({ parser }: MailCore, caller: Caller, message: ForwardedMessage): Promise<string> =>
   parser.read(caller.userId, { kind: "forward", message });
 
 /** The document that shows a message. `remote`: includes the URLs of its remote images, between NULs. */
@@ -199,7 +199,7 @@ export const renderDraftEditor = (
   parser.read(caller.userId, { kind: "editor", message: { html, attachments: pickImageFields(attachments) } });
 
 /** Renews HTML that an older policy made safe, before it is read: of a message or a conversation, by id. */
-export async function renewHtml(core: MailCore, id: string): Promise<void> {
+export async function renewSanitizedHtml(core: MailCore, id: string): Promise<void> {
   const { unsafeOne, unsafeOfThread } = statements(core.db);
   for (const { seq } of [...unsafeOne.all({ id }), ...unsafeOfThread.all({ id })]) await renew(core, seq);
 }

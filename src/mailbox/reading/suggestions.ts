@@ -10,19 +10,19 @@ import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import type { EmailAddress } from "../../message/address.ts";
 import type { SearchScope } from "../../search/engine.ts";
-import { fold } from "../../search/fold.ts";
+import { foldText } from "../../search/fold.ts";
 import { countWord, knownWords } from "../../search/fts5/fts5.ts";
 import {
+  boundedEditDistance,
+  countAllowedTypos,
   isOfPeople,
   listLabelPositions,
   listQueryWords,
-  oneSlipFrom,
+  listWordsOneTypoAway,
   parseQuery,
   type Query,
   type Replacement,
-  replaced,
-  slipsAllowed,
-  slipsBetween,
+  replaceInQuery,
   type TextField,
   type WordPosition,
   withOperatorsCorrected,
@@ -95,17 +95,17 @@ async function latestWords(db: Db, field: TextField, { mailboxIds }: SearchScope
 
 /** The words that the caller may have meant, likeliest first. */
 async function nearWords(db: Db, { word, field }: WordPosition, scope: SearchScope): Promise<string[]> {
-  const most = slipsAllowed(word.length);
+  const most = countAllowedTypos(word.length);
   const near = new Map<string, Near>();
   let compared = 0;
   for (const [written, times] of await latestWords(db, field, scope)) {
     if (++compared % COMPARED_AT_ONCE === 0) await letOthersRun();
     if (Math.abs(written.length - word.length) > most + 2) continue;
-    const folded = fold(written);
-    const slips = slipsBetween(word, folded, most);
+    const folded = foldText(written);
+    const slips = boundedEditDistance(word, folded, most);
     if (slips > 0 && slips <= most && !folded.includes(" ")) near.set(folded, { written, slips, times });
   }
-  for (const other of await knownWords(db, oneSlipFrom(word), field, scope)) {
+  for (const other of await knownWords(db, listWordsOneTypoAway(word), field, scope)) {
     const times = countWord(db, other, field, scope, OFTEN);
     near.set(other, { written: near.get(other)?.written ?? other, slips: 1, times });
   }
@@ -138,9 +138,9 @@ function unknownLabels(db: Db, q: string, { mailboxIds }: SearchScope) {
       start,
       end,
       near() {
-        const most = slipsAllowed(label.length);
+        const most = countAllowedTypos(label.length);
         return inUse
-          .map((known) => ({ written: known.label, slips: slipsBetween(key, known.key, most) }))
+          .map((known) => ({ written: known.label, slips: boundedEditDistance(key, known.key, most) }))
           .filter(({ written, slips }) => slips <= most && !/["“”„]/.test(written))
           .sort((a, b) => a.slips - b.slips)
           .slice(0, MOST_NEAR)
@@ -153,7 +153,7 @@ function unknownLabels(db: Db, q: string, { mailboxIds }: SearchScope) {
  * The query to suggest for `q`, which finds nothing. `findsQuery` resolves to true if the caller's search finds
  * anything with another query. `now`: see parseQuery.
  */
-export async function suggest(
+export async function suggestSearchQuery(
   db: Db,
   q: string,
   now: number,
@@ -185,7 +185,7 @@ export async function suggest(
     );
   }
   for (const { replacements } of tries.toSorted((a, b) => a.rank - b.rank).slice(0, MOST_TRIED)) {
-    const tried = replaced(base, replacements);
+    const tried = replaceInQuery(base, replacements);
     if (await finds(tried)) return tried;
   }
   return undefined;

@@ -34,7 +34,7 @@ export interface FolderTerm {
 }
 
 /** True if a list of that folder shows a conversation in `place` (rules: List filters); `starred` is `all` with a star. */
-export function shows(folder: ListFolder, place: Folder, isSnoozed: boolean): boolean {
+export function isShownInFolderList(folder: ListFolder, place: Folder, isSnoozed: boolean): boolean {
   switch (folder) {
     case "all":
     case "starred":
@@ -49,9 +49,9 @@ export function shows(folder: ListFolder, place: Folder, isSnoozed: boolean): bo
 }
 
 /** The conversations that are in every one of these; `starred` must not be negated. */
-export function inFolders(terms: readonly FolderTerm[]): Pick<Selection, "places" | "starred"> {
+export function intersectFolderTerms(terms: readonly FolderTerm[]): Pick<Selection, "places" | "starred"> {
   const isIn = (place: Folder, isSnoozed: boolean): boolean =>
-    terms.every(({ folder, negated }) => shows(folder, place, isSnoozed) !== negated);
+    terms.every(({ folder, negated }) => isShownInFolderList(folder, place, isSnoozed) !== negated);
   const places = FOLDERS.map((place) => [place, { awake: isIn(place, false), snoozed: isIn(place, true) }] as const);
   return {
     places: Object.fromEntries(places) as FolderSelection,
@@ -155,7 +155,7 @@ export const isNewer = (a: Position, b: Position): boolean => a.at > b.at || (a.
  * The selected conversations of all given mailboxes, newest first, after `from`. `chunk`: how many the caller will
  * probably take.
  */
-export function* newestFirst(
+export function* walkThreadsNewestFirst(
   db: Db,
   mailboxIds: readonly string[],
   selection: Selection,
@@ -204,24 +204,24 @@ function* mergeNewestFirst(walks: readonly Generator<Position>[]): Generator<Pos
   }
 }
 
-const ALL = inFolders([{ folder: "all", negated: false }]);
+const ALL = intersectFolderTerms([{ folder: "all", negated: false }]);
 
 /** threads.seq of the newest conversations of a mailbox in `all`, newest first. */
 export function newestThreads(db: Db, mailboxId: string, limit: number): number[] {
   const selection = { ...ALL, unread: false, hasAttachments: undefined };
-  return [...newestFirst(db, [mailboxId], selection, NEWEST, limit).take(limit)].map(({ seq }) => seq);
+  return [...walkThreadsNewestFirst(db, [mailboxId], selection, NEWEST, limit).take(limit)].map(({ seq }) => seq);
 }
 
 /** The selected conversations that are unread, unordered. One JSON text per mailbox is cheaper than a row each. */
-export function unreadSeqs(db: Db, mailboxIds: readonly string[], selection: Selection): number[] {
+export function listUnreadThreads(db: Db, mailboxIds: readonly string[], selection: Selection): number[] {
   return listThreadSeqs(db, mailboxIds, listWalkSources({ ...selection, unread: true }));
 }
 
 const STARRED: FolderTerm = { folder: "starred", negated: false };
 
 /** The conversations of the list `starred`, unordered. */
-export function starredSeqs(db: Db, mailboxIds: readonly string[]): number[] {
-  const where = `starred = 1 AND ${foldersCondition(inFolders([STARRED]).places)}`;
+export function listStarredThreads(db: Db, mailboxIds: readonly string[]): number[] {
+  const where = `starred = 1 AND ${foldersCondition(intersectFolderTerms([STARRED]).places)}`;
   return listThreadSeqs(db, mailboxIds, [{ index: "threads_starred", where }]);
 }
 
@@ -240,11 +240,11 @@ const MARKS: Readonly<Record<MarkCondition["kind"], Mark>> = {
 };
 
 /** The conversations in any folder that have the mark of a condition, negated or not, unordered. */
-export const markedSeqs = (db: Db, mailboxIds: readonly string[], { kind }: MarkCondition): number[] =>
+export const listMarkedThreads = (db: Db, mailboxIds: readonly string[], { kind }: MarkCondition): number[] =>
   listThreadSeqs(db, mailboxIds, [MARKS[kind].source]);
 
 /** True if a conversation has the mark of a condition, negated or not; undefined: one that begins. */
-export const isMarked = (thread: typeof threads.$inferSelect | undefined, { kind }: MarkCondition): boolean =>
+export const hasThreadMark = (thread: typeof threads.$inferSelect | undefined, { kind }: MarkCondition): boolean =>
   MARKS[kind].isOn(thread);
 
 function listThreadSeqs(db: Db, mailboxIds: readonly string[], sources: readonly Source[]): number[] {
@@ -261,7 +261,7 @@ function listThreadSeqs(db: Db, mailboxIds: readonly string[], sources: readonly
 /**
  * The selected ones among the given conversations in these mailboxes, newest first. Looks each up, so it is for few.
  */
-export function selectAmong(
+export function selectAmongThreads(
   db: Db,
   seqs: readonly number[],
   mailboxIds: ReadonlySet<string>,

@@ -11,7 +11,7 @@
  * catch-all gets their mail. Only postmaster@ and abuse@ then go to the workspace's owner (RFC 5321 §4.5.1).
  */
 import { and, asc, eq, gt, isNotNull, isNull, or, sql } from "drizzle-orm";
-import { normalizeAddress, splitAddress, withoutTag } from "../../message/address.ts";
+import { normalizeAddress, splitAddress, withoutAddressTag } from "../../message/address.ts";
 import { addresses, domains, mailboxes, users } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
@@ -133,7 +133,7 @@ interface Claim {
 export const BEFORE_ANY_EXPIRY = 0;
 
 /** True if a mailbox has expired at `now` (epoch ms): it then takes no mail and sends none. */
-export const hasExpired = ({ expiresAt }: { expiresAt: number | null }, now: number): boolean =>
+export const hasMailboxExpired = ({ expiresAt }: { expiresAt: number | null }, now: number): boolean =>
   expiresAt !== null && expiresAt <= now;
 
 /**
@@ -153,14 +153,14 @@ export function routeIncomingMail(db: Db, address: string, now: number): Route {
  * True if a route that `routeIncomingMail` gave earlier still stands at `now` (epoch ms): its mailbox exists and has not expired,
  * and its workspace is still the one to which mail from other servers to the domain goes.
  */
-export const stillReaches = (db: Db, { mailboxId, domainId }: MailboxRoute, now: number): boolean =>
+export const isRouteStillValid = (db: Db, { mailboxId, domainId }: MailboxRoute, now: number): boolean =>
   statements.reaches(db).get(mailboxId, domainId, now) !== null;
 
 /**
  * Routes mail of a workspace at `now` (epoch ms): to the workspace that verified the domain, else to the sender's own
  * claim.
  */
-export function routeFor(db: Db, workspaceId: string, address: string, now: number): Route {
+export function routeMailFromWorkspace(db: Db, workspaceId: string, address: string, now: number): Route {
   return routeVia(db, address, now, (name) => {
     const domain = localDomain(db, workspaceId, name);
     return domain?.moves ? { kind: "moving" } : domain;
@@ -186,13 +186,13 @@ export function localDomain(db: Db, workspaceId: string, domain: string): Claim 
 }
 
 /** True if the domain (A-labels) was verified by another workspace. */
-export function isVerifiedElsewhere(db: Db, workspaceId: string, domain: string): boolean {
+export function isDomainVerifiedElsewhere(db: Db, workspaceId: string, domain: string): boolean {
   const verified = queries(db).verified.get({ name: domain });
   return verified !== undefined && verified.workspaceId !== workspaceId;
 }
 
 /** True if the domain (A-labels) was verified by the workspace. */
-export const isVerifiedFor = (db: Db, workspaceId: string, domain: string): boolean =>
+export const isDomainVerifiedByWorkspace = (db: Db, workspaceId: string, domain: string): boolean =>
   queries(db).verified.get({ name: domain })?.workspaceId === workspaceId;
 
 function routeVia(
@@ -209,11 +209,11 @@ function routeVia(
   if ("kind" in claim) return claim;
   const { id: domainId, workspaceId } = claim;
 
-  const untagged = withoutTag(local);
+  const untagged = withoutAddressTag(local);
   const exempt = ROLE_ADDRESSES.has(untagged);
   const to = (receivedOn: string, found: Found | undefined): Route | undefined => {
     if (!found) return undefined;
-    if (!hasExpired(found, now))
+    if (!hasMailboxExpired(found, now))
       return { kind: "mailbox", mailboxId: found.mailboxId, workspaceId, domainId, receivedOn, exempt };
     return exempt ? undefined : { kind: "unknown" };
   };
@@ -245,5 +245,5 @@ export function isOwnAddress(own: ReadonlySet<string>, email: string): boolean {
   const address = normalizeAddress(email);
   if (address === undefined) return false;
   const { local, domain } = splitAddress(address);
-  return own.has(address) || own.has(`${withoutTag(local)}@${domain}`);
+  return own.has(address) || own.has(`${withoutAddressTag(local)}@${domain}`);
 }

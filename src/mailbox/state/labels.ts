@@ -4,12 +4,12 @@
  * it.
  */
 import { and, asc, eq, inArray, sql } from "drizzle-orm";
-import { type Caller, findReachableMailboxes, notFound, requireAccess } from "../../access/caller.ts";
-import { presentCaller } from "../../access/credentials.ts";
+import { type Caller, findReachableMailboxes, outOfReachError, requireAccess } from "../../access/caller.ts";
+import { reloadCaller } from "../../access/credentials.ts";
 import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
-import { noteOperation } from "../../journal/entries.ts";
-import { noteTouches, settleLabelIn, type Touch } from "../../journal/key-changes.ts";
+import { addJournalEntry } from "../../journal/entries.ts";
+import { noteFieldsSetInThread, settleMailboxLabelChanges, type Touch } from "../../journal/key-changes.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import {
   imapLabels,
@@ -137,7 +137,7 @@ export interface LabelPatch {
 }
 
 /** @throws AppError bad_request for a label that is empty or only spaces */
-export function requireLabels({ labels = [], addLabels = [] }: LabelPatch): void {
+export function requireNonEmptyLabels({ labels = [], addLabels = [] }: LabelPatch): void {
   if ([...labels, ...addLabels].some((label) => labelKey(label) === "")) {
     throw new AppError("bad_request", "a label needs at least one character that is not a space");
   }
@@ -179,7 +179,10 @@ export function labelTouches(before: readonly string[], after: readonly string[]
  * The labels with some put back to what they were, by key; null for those that were not there. Labels that no longer fit are
  * left out.
  */
-export function labelsPutBack(present: readonly string[], before: ReadonlyMap<string, PlacedLabel | null>): string[] {
+export function computeRestoredLabels(
+  present: readonly string[],
+  before: ReadonlyMap<string, PlacedLabel | null>,
+): string[] {
   const labels = present.filter((label) => !before.has(labelKey(label)));
   const missing = [...before.values()].filter((placed) => placed !== null);
   for (const { label, position } of missing.sort((a, b) => a.position - b.position)) {
@@ -299,7 +302,7 @@ function manageable(db: Db, caller: Caller, key: string, only?: string): Set<str
     .mailboxesWith.all({ mailboxIds: JSON.stringify(ids), key })
     .flatMap(({ id }) => reached.get(id) ?? []);
   const [first] = having;
-  if (!first) throw notFound("label");
+  if (!first) throw outOfReachError("label");
   const managed = having.filter(({ access }) => access.manage);
   if (managed.length === 0) requireAccess(first, "manage");
   return new Set(managed.map(({ mailbox }) => mailbox.id));
@@ -320,7 +323,7 @@ export async function replaceLabel(
   }: { label: string; replacement?: string | undefined; mailboxId?: string | undefined },
 ): Promise<number> {
   const key = labelKey(label);
-  if (replacement !== undefined) requireLabels({ labels: [replacement] });
+  if (replacement !== undefined) requireNonEmptyLabels({ labels: [replacement] });
   const replaced = replacement?.trim();
   let changed = 0;
   let next: number | undefined = 0;
@@ -329,13 +332,13 @@ export async function replaceLabel(
     const after: number = next;
     const portion = await store.enqueue((tx) => {
       // Checked for each portion: the key may be paused, or the caller's share of a mailbox end, meanwhile.
-      const present = presentCaller(tx, caller);
+      const present = reloadCaller(tx, caller);
       managed = after === 0 ? manageable(tx, present, key, mailboxId) : managedBy(tx, present, mailboxId);
       const rows = queries(tx).labelledAfter.all({ key, after });
       const labelled = rows.filter(({ mailboxId }) => managed.has(mailboxId));
       const theirs = labelled.map(({ seq }) => seq);
       if (labelled.length > 0) {
-        noteOperation(tx, caller, { ids: labelled.map(({ id }) => id), changes: labelled.length }, now());
+        addJournalEntry(tx, caller, { ids: labelled.map(({ id }) => id), changes: labelled.length }, now());
       }
       const labelsBefore = listThreadLabels(tx, theirs);
       for (const thread of labelled) {
@@ -343,7 +346,7 @@ export async function replaceLabel(
         const others = labels.flatMap((one) => (labelKey(one) === key ? (replaced ?? []) : one));
         const patched = patchedLabels([], { labels: others });
         writeLabels(tx, thread.seq, patched);
-        noteTouches(tx, caller, thread, labelTouches(labels, patched), now());
+        noteFieldsSetInThread(tx, caller, thread, labelTouches(labels, patched), now());
       }
       const isLast = rows.length < PORTION;
       if (isLast && replaced !== undefined)
@@ -363,7 +366,7 @@ export async function replaceLabel(
 /** Settles a portion of what keys did with a label in these mailboxes; returns the number of changes. */
 function settleSome(tx: Tx, caller: Caller, mailboxIds: Iterable<string>, key: string): number {
   let left = PORTION;
-  for (const id of mailboxIds) if (left > 0) left -= settleLabelIn(tx, caller, id, key, left);
+  for (const id of mailboxIds) if (left > 0) left -= settleMailboxLabelChanges(tx, caller, id, key, left);
   return PORTION - left;
 }
 

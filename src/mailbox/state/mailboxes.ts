@@ -3,7 +3,7 @@
  * their usage.
  */
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
-import { type Caller, findReachableMailboxes, notFound, type Reach } from "../../access/caller.ts";
+import { type Caller, findReachableMailboxes, outOfReachError, type Reach } from "../../access/caller.ts";
 import { normalizeAddress } from "../../message/address.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import { addresses, domains, mailboxes, mailboxUsage, workspaces, workspaceUsage } from "../../store/schema.ts";
@@ -96,7 +96,7 @@ export const findOwnerWorkspaceId = (db: Db, owner: string): string | undefined 
   statements.workspace(db).get(owner)?.workspace;
 
 /** The workspace's mailbox that has the normalised address as its own or an alias, even if the domain is lost. */
-export const mailboxAt = (db: Db, workspaceId: string, address: string) =>
+export const findMailboxByAddress = (db: Db, workspaceId: string, address: string) =>
   queries(db).mailboxOfAddress.get({ address, workspaceId });
 
 /**
@@ -106,7 +106,7 @@ export const mailboxAt = (db: Db, workspaceId: string, address: string) =>
 export function resolveMailboxId(db: Db, { workspaceId }: Pick<Caller, "workspaceId">, mailbox: string): string {
   const address = normalizeAddress(mailbox);
   if (address === undefined) return mailbox;
-  return mailboxAt(db, workspaceId, address)?.mailboxId ?? mailbox;
+  return findMailboxByAddress(db, workspaceId, address)?.mailboxId ?? mailbox;
 }
 
 /**
@@ -117,7 +117,7 @@ export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | und
   const reached = findReachableMailboxes(db, caller);
   if (mailboxId === undefined) return reached;
   const reach = reached.get(mailboxId);
-  if (!reach) throw notFound("mailbox");
+  if (!reach) throw outOfReachError("mailbox");
   return new Map([[mailboxId, reach]]);
 }
 
@@ -154,7 +154,7 @@ const ONE_LINE_IN_MS = 60_000;
  * True if a mailbox takes an arriving message of `size` bytes: within its quota, or at an address that is exempt from it while
  * the disk and the workspace have room. Strangers know those addresses, and must not be able to fill the disk.
  */
-export function hasRoom(
+export function hasStorageForMessage(
   core: Core,
   { mailboxId, exempt }: Pick<MailboxRoute, "mailboxId" | "exempt">,
   size: number,
@@ -179,6 +179,6 @@ function logFull(
 }
 
 /** `bytes` is negative for removed mail. */
-export function addUsage(tx: Tx, mailboxId: string, bytes: number): void {
+export function addMailboxUsage(tx: Tx, mailboxId: string, bytes: number): void {
   queries(tx).addUsage.run({ mailboxId, bytes });
 }

@@ -89,7 +89,7 @@ export const listApartMessages = (tx: Tx, { seq, folder }: { seq: number; folder
     .map((one) => [one.seq, one.folder]);
 
 /** The folder of a conversation of which single messages were moved. */
-export function derivedFolder(tx: Tx, threadSeq: number): Folder {
+export function deriveThreadFolder(tx: Tx, threadSeq: number): Folder {
   const folders = statements.folders(tx).all(threadSeq);
   const [first] = folders;
   const present = folders.filter(({ folder }) => folder !== "trash" && folder !== "spam");
@@ -101,7 +101,7 @@ export function derivedFolder(tx: Tx, threadSeq: number): Folder {
 }
 
 /** Stars a conversation, and flags the message that stands for it unless another is flagged; or unflags all. */
-export function star(tx: Tx, threadSeq: number, starred: boolean): void {
+export function setThreadStarred(tx: Tx, threadSeq: number, starred: boolean): void {
   statements.star(tx).run(starred ? 1 : 0, threadSeq);
   if (starred) statements.flagLeading(tx).run(threadSeq);
   else statements.unflag(tx).run(threadSeq);

@@ -3,7 +3,7 @@
  * invitation. The only writer of left_lists, image_senders and invitation_answers.
  */
 import { and, asc, count, eq, sql } from "drizzle-orm";
-import { type Caller, notFound, type Reach, reachTo } from "../../access/caller.ts";
+import { type Caller, findReach, outOfReachError, type Reach } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { type EmailAddress, normalizeAddress } from "../../message/address.ts";
 import { parseReferences } from "../../message/message-id.ts";
@@ -77,8 +77,8 @@ const statements = prepared((db) => ({
 /** Finds a received message. Undefined for a message that was sent, or that the server wrote. @throws AppError not_found */
 export function receivedMessage(db: Db, caller: Caller, id: string): ReceivedMessage | undefined {
   const found = statements(db).one.get({ id });
-  const reach = found && reachTo(db, caller, found.mailboxId);
-  if (!found || !reach) throw notFound("message");
+  const reach = found && findReach(db, caller, found.mailboxId);
+  if (!found || !reach) throw outOfReachError("message");
   const { kind, threadId, folder, threadFolder, from, receivedOn, messageId, auth, listSigner, headers } = found;
   if (kind !== "received" || receivedOn === null) return undefined;
   const isProven = auth?.dmarc === "pass" && folder !== "spam";
@@ -100,10 +100,10 @@ export function receivedMessage(db: Db, caller: Caller, id: string): ReceivedMes
 }
 
 /** When the mailbox left the list, epoch ms. */
-export const leftAt = (db: Db, mailboxId: string, list: string): number | undefined =>
+export const findMailingListLeaveTime = (db: Db, mailboxId: string, list: string): number | undefined =>
   statements(db).leftAt.get({ mailboxId, list })?.leftAt;
 
-export function noteLeft(tx: Tx, left: { mailboxId: string; list: string; leftAt: number }): void {
+export function noteMailingListLeft(tx: Tx, left: { mailboxId: string; list: string; leftAt: number }): void {
   tx.insert(leftLists)
     .values(left)
     .onConflictDoUpdate({ target: [leftLists.mailboxId, leftLists.list], set: { leftAt: left.leftAt } })
@@ -147,7 +147,7 @@ export type StoredAnswer = Pick<typeof invitationAnswers.$inferSelect, "answer" 
 /** The event to which an answer belongs. `occurrence`: empty for the whole series. */
 export type AnsweredEvent = Pick<typeof invitationAnswers.$inferSelect, "mailboxId" | "uid" | "occurrence">;
 
-export const answerTo = (db: Db, { mailboxId, uid, occurrence }: AnsweredEvent): StoredAnswer | undefined =>
+export const findInvitationAnswer = (db: Db, { mailboxId, uid, occurrence }: AnsweredEvent): StoredAnswer | undefined =>
   db
     .select({
       answer: invitationAnswers.answer,
@@ -164,7 +164,7 @@ export const answerTo = (db: Db, { mailboxId, uid, occurrence }: AnsweredEvent):
     )
     .get();
 
-export function noteAnswer(tx: Tx, event: AnsweredEvent, answer: StoredAnswer): void {
+export function noteInvitationAnswer(tx: Tx, event: AnsweredEvent, answer: StoredAnswer): void {
   const { mailboxId, uid, occurrence } = invitationAnswers;
   tx.insert(invitationAnswers)
     .values({ ...event, ...answer })

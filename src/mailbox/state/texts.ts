@@ -5,7 +5,7 @@
 import { eq, sql } from "drizzle-orm";
 import { type Caller, requireAccess, requireReach } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
-import { filled, type Static, t } from "../../base/json-schema.ts";
+import { filledStringSchema, type Static, t } from "../../base/json-schema.ts";
 import { LONGEST_SUBJECT } from "../../message/compose.ts";
 import { mailboxTexts } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
@@ -17,7 +17,7 @@ export const Signature = t.String({ maxLength: 10_000, description: "Plain text;
 
 export const Template = t.Object(
   {
-    name: filled({ maxLength: 100, description: "Unlike the others of the mailbox, in any case" }),
+    name: filledStringSchema({ maxLength: 100, description: "Unlike the others of the mailbox, in any case" }),
     subject: t.Optional(t.String({ maxLength: LONGEST_SUBJECT })),
     text: t.String({ maxLength: 20_000, description: "Plain text" }),
   },
@@ -39,11 +39,11 @@ const textsStatement = prepared((db) =>
     .prepare(),
 );
 
-export const readMailboxTexts = (db: Db, mailboxId: string): Texts =>
+export const readSignatureAndTemplates = (db: Db, mailboxId: string): Texts =>
   textsStatement(db).get({ mailboxId }) ?? { signature: "", templates: [] };
 
 function write(tx: Tx, mailboxId: string, change: Partial<Texts>): Texts {
-  const texts = { ...readMailboxTexts(tx, mailboxId), ...change };
+  const texts = { ...readSignatureAndTemplates(tx, mailboxId), ...change };
   tx.insert(mailboxTexts)
     .values({ mailboxId, ...texts })
     .onConflictDoUpdate({ target: mailboxTexts.mailboxId, set: texts })
@@ -53,7 +53,7 @@ function write(tx: Tx, mailboxId: string, change: Partial<Texts>): Texts {
 
 const withLf = (text: string): string => text.replaceAll(/\r\n?/g, "\n");
 
-export const setSignature = (tx: Tx, mailboxId: string, signature: string): Texts =>
+export const setMailboxSignature = (tx: Tx, mailboxId: string, signature: string): Texts =>
   write(tx, mailboxId, { signature: withLf(signature).trimEnd() });
 
 const foldTemplateName = (name: string): string => name.trim().normalize("NFC").toLowerCase();
@@ -84,14 +84,14 @@ export function setTemplates(tx: Tx, mailboxId: string, templates: readonly Temp
  * @throws AppError as setTemplates; not_found if there is none called `replaces`
  */
 export function keepTemplate(tx: Tx, mailboxId: string, template: Template, replaces?: string): Texts {
-  const { templates } = readMailboxTexts(tx, mailboxId);
+  const { templates } = readSignatureAndTemplates(tx, mailboxId);
   if (replaces === undefined) return setTemplates(tx, mailboxId, [...templates, template]);
   return setTemplates(tx, mailboxId, templates.with(getTemplateIndex(templates, replaces), template));
 }
 
 /** @throws AppError not_found */
 export function dropTemplate(tx: Tx, mailboxId: string, name: string): Texts {
-  const { templates } = readMailboxTexts(tx, mailboxId);
+  const { templates } = readSignatureAndTemplates(tx, mailboxId);
   return setTemplates(tx, mailboxId, templates.toSpliced(getTemplateIndex(templates, name), 1));
 }
 
@@ -102,13 +102,13 @@ function getTemplateIndex(templates: readonly Template[], name: string): number 
 }
 
 /** Reads the texts of a mailbox for somebody who sends from it. @throws AppError not_found, forbidden */
-export function readTexts(db: Db, caller: Caller, mailboxId: string): Texts {
+export function getSignatureAndTemplates(db: Db, caller: Caller, mailboxId: string): Texts {
   requireAccess(requireReach(db, caller, mailboxId), "send");
-  return readMailboxTexts(db, mailboxId);
+  return readSignatureAndTemplates(db, mailboxId);
 }
 
 /** @throws AppError not_found, forbidden unless the caller manages the mailbox */
-export function requireTextsManaged(db: Db, caller: Caller, mailboxId: string): void {
+export function requireMayEditMailboxTexts(db: Db, caller: Caller, mailboxId: string): void {
   if (requireReach(db, caller, mailboxId).access.manage) return;
   throw new AppError(
     "forbidden",

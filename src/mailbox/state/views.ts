@@ -5,9 +5,9 @@
 import type { Reach } from "../../access/caller.ts";
 import {
   alwaysTrue,
-  dateTime,
-  email,
-  filled,
+  dateTimeSchema,
+  emailSchema,
+  filledStringSchema,
   type Given,
   nullable,
   type Static,
@@ -24,9 +24,9 @@ import { FOLDERS, QUEUE_STATES, RECIPIENT_FIELDS, type threads } from "../../sto
 export const MailboxView = t.Object(
   {
     id: t.String(),
-    address: email(),
+    address: emailSchema(),
     displayName: t.String(),
-    aliases: t.Array(email(), { description: "Deliver into this mailbox; replies may be sent from them" }),
+    aliases: t.Array(emailSchema(), { description: "Deliver into this mailbox; replies may be sent from them" }),
     source: stringEnum(["owner", "admin", "grant"], {
       description: "How the key reaches it: its user's own, as workspace admin, or shared with them",
     }),
@@ -53,8 +53,8 @@ export const ThreadView = t.Object(
   {
     id: t.String(),
     mailboxId: t.String(),
-    mailbox: email({ description: "The mailbox's address" }),
-    receivedOn: email({
+    mailbox: emailSchema({ description: "The mailbox's address" }),
+    receivedOn: emailSchema({
       description: "Where the conversation arrived, an alias if so, or the address it was sent from",
     }),
     subject: t.String(),
@@ -65,8 +65,8 @@ export const ThreadView = t.Object(
     unread: t.Boolean(),
     starred: t.Boolean(),
     labels: t.Array(t.String()),
-    lastMessageAt: dateTime(),
-    snoozedUntil: t.Optional(dateTime()),
+    lastMessageAt: dateTimeSchema(),
+    snoozedUntil: t.Optional(dateTimeSchema()),
     hasAttachments: t.Boolean(),
     messageCount: t.Integer(),
     highlights: t.Optional(
@@ -172,7 +172,7 @@ export const HeldView = t.Object(
       description: "`approved`: it is sent when its time comes",
     }),
     reason: t.String({ description: "For people: why it waits, or was rejected" }),
-    since: dateTime(),
+    since: dateTimeSchema(),
     ...HeldHeader.properties,
     textDiffers: t.Boolean({ description: "`text` says something else than `html`; both go out" }),
   },
@@ -201,7 +201,7 @@ export type DeliveryView = Static<typeof DeliveryView>;
 /** Fields of a message by itself, which it does not have in its conversation (rules: Message fields). */
 export const MessageDetailsView = t.Object({
   folder: stringEnum(FOLDERS, { description: "This and what follows: of GET /messages/{id} alone" }),
-  mailbox: email({ description: "The mailbox's address" }),
+  mailbox: emailSchema({ description: "The mailbox's address" }),
   inReplyTo: t.Optional(t.String({ description: "RFC 5322 In-Reply-To" })),
   references: t.Optional(t.Array(t.String(), { description: "RFC 5322 References, oldest first" })),
   replyTo: t.Optional(t.Array(EmailAddress)),
@@ -225,7 +225,7 @@ export const MessageView = t.Object(
     cc: t.Array(EmailAddress),
     bcc: t.Optional(t.Array(EmailAddress, { description: "Only when the key's user sent the message or was Bcc'd" })),
     subject: t.String(),
-    date: dateTime(),
+    date: dateTimeSchema(),
     read: t.Boolean(),
     text: t.String(),
     truncated: t.Optional(
@@ -239,7 +239,9 @@ export const MessageView = t.Object(
     auth: t.Optional(
       t.Object({ spf: t.String(), dkim: t.String(), dmarc: t.String() }, { description: "Inbound verdicts" }),
     ),
-    deliveredAt: t.Optional(dateTime({ description: "When the recipient's server accepted an outbound message" })),
+    deliveredAt: t.Optional(
+      dateTimeSchema({ description: "When the recipient's server accepted an outbound message" }),
+    ),
     ...t.Partial(MessageDetailsView).properties,
   },
   { $id: "Message" },
@@ -251,7 +253,7 @@ export const MessageSummaryView = t.Object(
   {
     id: t.String(),
     threadId: t.String(),
-    mailbox: email(),
+    mailbox: emailSchema(),
     folder: stringEnum(FOLDERS),
     direction: Direction,
     from: EmailAddress,
@@ -266,7 +268,7 @@ export const MessageSummaryView = t.Object(
           "True in a list too large to be given whole: bodyText is the snippet, long lists of addresses are left out. Get the message by itself for all of it",
       }),
     ),
-    date: dateTime(),
+    date: dateTimeSchema(),
     read: t.Boolean(),
     headerMessageId: t.Optional(t.String({ description: "RFC 5322 Message-ID" })),
   },
@@ -296,18 +298,18 @@ export interface AttachmentContent {
 }
 
 /** The id, the address or an alias address of a mailbox. */
-export const MailboxName = filled({ description: "Mailbox id, address or alias address" });
-export const listFolder = (description: string) => t.Optional(stringEnum(LIST_FOLDERS, { description }));
-export const searchQuery = (description: string) => t.String({ maxLength: 500, description });
+export const MailboxName = filledStringSchema({ description: "Mailbox id, address or alias address" });
+export const listFolderSchema = (description: string) => t.Optional(stringEnum(LIST_FOLDERS, { description }));
+export const searchQuerySchema = (description: string) => t.String({ maxLength: 500, description });
 
 /** Which conversations to list, and in which order (rules: List of conversations, List filters). */
 export const ThreadFilters = t.Object({
   mailbox: t.Optional(MailboxName),
-  folder: listFolder("inbox when it is left out, and with q all; all is everything except trash and spam"),
+  folder: listFolderSchema("inbox when it is left out, and with q all; all is everything except trash and spam"),
   unread: t.Optional(t.Boolean({ description: "true lists only unread conversations" })),
   label: t.Optional(t.String({ description: "Case-insensitive" })),
   hasAttachments: t.Optional(t.Boolean()),
-  q: t.Optional(searchQuery("Search query, as in /search")),
+  q: t.Optional(searchQuerySchema("Search query, as in /search")),
   sort: t.Optional(
     stringEnum(SEARCH_ORDERS, {
       default: "newest",
@@ -321,7 +323,7 @@ export type ThreadFilters = Given<typeof ThreadFilters> & { cursor?: string | un
 
 /** Which messages to list (rules: List of messages). */
 export const MessageFilters = t.Object({
-  mailbox: t.Optional(email({ description: "Address or alias address of a mailbox" })),
+  mailbox: t.Optional(emailSchema({ description: "Address or alias address of a mailbox" })),
   folder: t.Optional(stringEnum(FOLDERS)),
   direction: t.Optional(Direction),
   messageId: t.Optional(t.String({ maxLength: 1_000, description: "RFC 5322 Message-ID" })),
@@ -333,7 +335,7 @@ export const MessageFilters = t.Object({
 /** `among`: ids of messages; `limit`: 1 to 100. Without `among`, `messageId` or `threadId`, some thousands are looked at. */
 export type MessageFilters = Given<typeof MessageFilters> & { among?: readonly string[] | undefined; limit: number };
 
-export const LabelName = filled({ maxLength: 60 });
+export const LabelName = filledStringSchema({ maxLength: 60 });
 
 /** Body of PATCH /threads/{id}. */
 export const ThreadPatch = t.Object(

@@ -8,5 +8,7 @@ export const READ_ERRORS = [400, 401, 403, 404, 429] as const;
 export const WRITE_ERRORS = [400, 401, 403, 404, 409, 413, 422, 429] as const;
 
 /** Finds a person of a workspace by id or address. @throws AppError not_found */
-export const personNamed = (core: Core, workspaceId: string, named: string): UserEntry =>
-  named.includes("@") ? people.userAt(core, named, workspaceId) : people.userIn(core, workspaceId, named);
+export const getPersonByIdOrAddress = (core: Core, workspaceId: string, named: string): UserEntry =>
+  named.includes("@")
+    ? people.getUserByAddress(core, named, workspaceId)
+    : people.getUserById(core, workspaceId, named);

@@ -1,12 +1,12 @@
 /** Domains of a workspace, with the DNS records that each needs and their state (rules: Administered domains). */
 import { DnsRecord, type FoundRecord } from "../../admin/dns.ts";
 import * as domains from "../../admin/domains.ts";
-import { type DomainEntry, makeDkimKeys, proveOwnership } from "../../admin/domains.ts";
-import { dateTime, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { type DomainEntry, isDomainOwnershipProven, makeDkimKeys } from "../../admin/domains.ts";
+import { dateTimeSchema, filledStringSchema, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
 import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
-import { asCommand, type Shown } from "../command-line.ts";
-import { operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, readAmong, readListPage } from "../paging.ts";
+import { defineOperationCommand, type Shown } from "../command-line.ts";
+import { defineOperation } from "../operation.ts";
+import { createListReader, nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
@@ -18,7 +18,7 @@ const Domain = t.Object(
     takesMail: t.Boolean({
       description: "Mail to it is accepted: it is verified, or was here before domains had to be",
     }),
-    verifiedAt: nullable(dateTime(), { description: "null until it is verified" }),
+    verifiedAt: nullable(dateTimeSchema(), { description: "null until it is verified" }),
     records: t.Array(
       t.Object({
         ...DnsRecord.properties,
@@ -30,7 +30,7 @@ const Domain = t.Object(
       }),
       { description: "The DNS records to publish" },
     ),
-    createdAt: dateTime(),
+    createdAt: dateTimeSchema(),
   },
   { $id: "Domain" },
 );
@@ -44,7 +44,7 @@ export const domainView = (
 ): DomainView => ({ ...rest, verifiedAt: toIsoTimeOrNull(verifiedAt), records, createdAt: toIsoTime(createdAt) });
 
 /** A domain as the command line shows it; `domain dns` shows its records. */
-export const domainDocument = (
+export const describeDomainForCommand = (
   { id, name, records: _, ...rest }: DomainView,
   { workspace }: Pick<Shown, "workspace">,
 ) => ({
@@ -54,7 +54,7 @@ export const domainDocument = (
   ...rest,
 });
 
-export const listDomains = operation({
+export const listDomains = defineOperation({
   name: "listDomains",
   group: "Domains",
   audience: "admin",
@@ -68,18 +68,18 @@ export const listDomains = operation({
   response: t.Object({ domains: t.Array(Domain), nextCursor }),
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "domain list",
       summary: "List the domains",
       columns: ["id", "domain", "workspace", "state", "takesMail"],
       // Of several claims to a domain the verified one comes first.
       sortBy: ["domain", "verifiedAt", "createdAt"],
-      document: domainDocument,
+      document: describeDomainForCommand,
     }),
   ],
   run({ caller: { workspaceId }, core }, { query }) {
     const rowPosition = ({ createdAt, id }: DomainEntry) => ({ at: createdAt, id });
-    const read = readAmong(domains.listDomains(core, workspaceId), rowPosition, "oldest first");
+    const read = createListReader(domains.listDomains(core, workspaceId), rowPosition, "oldest first");
     const { page, nextCursor: next } = readListPage({ query: "domains", rowPosition, read }, query);
     return {
       domains: page.map((domain) => domainView(domain, domains.listDomainRecords(core, domain.id))),
@@ -88,7 +88,7 @@ export const listDomains = operation({
   },
 });
 
-export const addDomain = operation({
+export const addDomain = defineOperation({
   name: "addDomain",
   whole: true,
   group: "Domains",
@@ -98,19 +98,19 @@ export const addDomain = operation({
   scope: "admin",
   summary: "Add a domain, with its DKIM keys",
   description: "Publish its records, then verify it. Until then it neither receives nor sends mail.",
-  body: strictBody({ name: filled({ description: "Such as example.com" }) }),
+  body: strictBody({ name: filledStringSchema({ description: "Such as example.com" }) }),
   example: { body: { name: "example.org" } },
   idempotent: true,
   success: 201,
   response: Domain,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "domain add",
       summary: "Add a domain, with its DKIM keys, and print the DNS records it needs",
       arguments: { domain: "DOMAIN" },
       input: ({ arguments: { domain: name } }) => ({ body: { name } }),
-      document: (domain: DomainView, shown) => ({ ...domainDocument(domain, shown), dns: domain.records }),
+      document: (domain: DomainView, shown) => ({ ...describeDomainForCommand(domain, shown), dns: domain.records }),
     }),
   ],
   async run({ act, core }, { body: { name } }) {
@@ -122,7 +122,7 @@ export const addDomain = operation({
   },
 });
 
-export const getDomain = operation({
+export const getDomain = defineOperation({
   name: "getDomain",
   group: "Domains",
   audience: "admin",
@@ -136,12 +136,12 @@ export const getDomain = operation({
   response: Domain,
   errors: READ_ERRORS,
   async run({ caller: { workspaceId }, core }, { params: { id } }) {
-    const domain = domains.domainIn(core, workspaceId, id);
-    return domainView(domain, await domains.seeRecords(core, id));
+    const domain = domains.getDomainById(core, workspaceId, id);
+    return domainView(domain, await domains.lookUpDomainRecords(core, id));
   },
 });
 
-export const verifyDomain = operation({
+export const verifyDomain = defineOperation({
   name: "verifyDomain",
   whole: true,
   group: "Domains",
@@ -160,16 +160,16 @@ export const verifyDomain = operation({
   response: Domain,
   errors: WRITE_ERRORS,
   async run({ act, caller: { workspaceId }, core }, { params: { id } }) {
-    domains.domainIn(core, workspaceId, id);
-    const records = await domains.seeRecords(core, id);
+    domains.getDomainById(core, workspaceId, id);
+    const records = await domains.lookUpDomainRecords(core, id);
     return act((tx) => {
-      if (proveOwnership(records)) domains.markVerified(core, tx, id);
-      return domainView(domains.domainIn(core, workspaceId, id), records);
+      if (isDomainOwnershipProven(records)) domains.markDomainVerified(core, tx, id);
+      return domainView(domains.getDomainById(core, workspaceId, id), records);
     });
   },
 });
 
-export const removeDomain = operation({
+export const removeDomain = defineOperation({
   name: "removeDomain",
   whole: true,
   group: "Domains",
@@ -183,7 +183,7 @@ export const removeDomain = operation({
   response: Done,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "domain remove",
       arguments: { domain: "DOMAIN" },
       target: "domain",
@@ -192,7 +192,7 @@ export const removeDomain = operation({
   ],
   run: ({ act, core }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
-      domains.domainIn(core, workspaceId, id);
+      domains.getDomainById(core, workspaceId, id);
       domains.removeDomain(tx, id);
       return DONE;
     }),

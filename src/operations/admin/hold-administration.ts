@@ -1,7 +1,15 @@
 /** Messages of API keys that wait for a person (rules: Held for approval). */
 import { requireAdmin } from "../../access/caller.ts";
 import { readTypedReason } from "../../admin/typed-names.ts";
-import { dateTime, email, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import {
+  dateTimeSchema,
+  emailSchema,
+  filledStringSchema,
+  nullable,
+  type Static,
+  stringEnum,
+  t,
+} from "../../base/json-schema.ts";
 import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { heldHeader } from "../../mailbox/reading/held-content.ts";
 import { HeldHeader } from "../../mailbox/state/views.ts";
@@ -10,7 +18,7 @@ import type { HeldMessage } from "../../outbound/approval.ts";
 import * as approvals from "../../outbound/approval.ts";
 import { HOLD_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
-import { operation } from "../operation.ts";
+import { defineOperation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
@@ -24,15 +32,15 @@ const Hold = t.Object(
     id: t.String({ description: "Of the message: GET /messages/{id} of the mail API shows it whole" }),
     threadId: t.String({ description: "For a reply, the conversation that it answers; else its own" }),
     mailboxId: t.String(),
-    mailbox: email({ description: "The address that it comes from" }),
+    mailbox: emailSchema({ description: "The address that it comes from" }),
     keyId: t.String(),
     userId: t.String({ description: "The person that the key acts for" }),
     state: stringEnum(UNSENT, { description: "`approved`: it is sent when its time comes" }),
     reason: t.String({ description: "For people: why it was held, or rejected" }),
-    since: dateTime(),
-    sendAt: nullable(dateTime(), { description: "It is not sent before" }),
+    since: dateTimeSchema(),
+    sendAt: nullable(dateTimeSchema(), { description: "It is not sent before" }),
     decidedBy: nullable(t.String(), { description: "Id of the person who approved or rejected it" }),
-    decidedAt: nullable(dateTime(), { description: "When they did" }),
+    decidedAt: nullable(dateTimeSchema(), { description: "When they did" }),
     recipients: t.Array(
       t.Object({ field: stringEnum(RECIPIENT_FIELDS), email: t.String(), name: EmailAddress.properties.name }),
       { description: "Bcc only for a key with the scope approve, which decides in place of a person" },
@@ -78,7 +86,7 @@ const holdView = (db: Db, held: HeldMessage, decides: boolean): HoldView => {
 
 const common = { group: "Holds", audience: "key" } as const;
 
-export const listHolds = operation({
+export const listHolds = defineOperation({
   ...common,
   name: "listHolds",
   method: "GET",
@@ -110,7 +118,7 @@ export const listHolds = operation({
   },
 });
 
-export const approveHold = operation({
+export const approveHold = defineOperation({
   ...common,
   name: "approveHold",
   method: "POST",
@@ -128,7 +136,7 @@ export const approveHold = operation({
     ok: t.Boolean({ description: "Always true" }),
     emailId: t.String(),
     threadId: t.String(),
-    sendAt: t.Optional(dateTime({ description: "It is sent then" })),
+    sendAt: t.Optional(dateTimeSchema({ description: "It is sent then" })),
   }),
   errors: [...WRITE_ERRORS, 423, 502, 507],
   async run({ core, caller, record }, { params: { id } }) {
@@ -141,7 +149,7 @@ export const approveHold = operation({
   },
 });
 
-export const rejectHold = operation({
+export const rejectHold = defineOperation({
   ...common,
   name: "rejectHold",
   method: "POST",
@@ -149,7 +157,9 @@ export const rejectHold = operation({
   scope: "approve",
   summary: "Reject a message: it is not sent, and deleted after 30 days",
   params: BY_ID,
-  body: strictBody({ reason: t.Optional(filled({ maxLength: LONGEST_REASON, description: "For people" })) }),
+  body: strictBody({
+    reason: t.Optional(filledStringSchema({ maxLength: LONGEST_REASON, description: "For people" })),
+  }),
   bodyOptional: true,
   example: { body: { reason: "The price is wrong" } },
   idempotent: true,

@@ -1,11 +1,11 @@
 /** The deeds of API keys, and undoing them (rules: Journal, Undo). */
 import type { JournalEntry, LeftReason, UndoReport } from "../../admin/journal.ts";
 import * as journal from "../../admin/journal.ts";
-import { dateTime, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
-import { readTime, toIsoTime } from "../../base/time.ts";
+import { dateTimeSchema, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { readTimeField, toIsoTime } from "../../base/time.ts";
 import { decodeRowCursor, encodeRowCursor } from "../../store/cursor.ts";
 import { CHANGED_FIELDS, FACES, JOURNAL_KINDS, SETTLERS } from "../../store/schema.ts";
-import { operation } from "../operation.ts";
+import { defineOperation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY } from "../paging.ts";
 import { BY_ID, DEFAULT_LIMIT, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
@@ -13,7 +13,7 @@ import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 const Entry = t.Object(
   {
     id: t.String(),
-    at: dateTime(),
+    at: dateTimeSchema(),
     kind: stringEnum(JOURNAL_KINDS, { description: "`refused`: by the policy of the key" }),
     userId: nullable(t.String(), { description: "The person that the key acted for, or who took back what it did" }),
     operation: t.String({ description: "As documents name it; `undo`: somebody took back what the key did" }),
@@ -54,7 +54,7 @@ const changed = {
 const Undo = t.Object(
   {
     dryRun: t.Boolean({ description: "Nothing was taken back: this is what would be" }),
-    since: dateTime(),
+    since: dateTimeSchema(),
     reachesBack: t.Boolean({ description: "false: the journal is not kept for so long, so some may be missing" }),
     threads: t.Integer({ description: "Conversations of which something was taken back" }),
     changes: t.Integer({ description: "Fields of conversations that were taken back" }),
@@ -71,14 +71,14 @@ const Undo = t.Object(
       {
         messages: t.Integer(),
         recipients: t.Integer(),
-        latest: t.Array(t.Object({ at: dateTime(), ids: t.Array(t.String()), recipients: t.Integer() })),
+        latest: t.Array(t.Object({ at: dateTimeSchema(), ids: t.Array(t.String()), recipients: t.Integer() })),
       },
       { description: "What was sent since, and cannot be taken back" },
     ),
     ended: t.Object(
       {
         mailboxes: t.Integer(),
-        latest: t.Array(t.Object({ id: t.String(), address: t.String(), expiresAt: dateTime() }), {
+        latest: t.Array(t.Object({ id: t.String(), address: t.String(), expiresAt: dateTimeSchema() }), {
           description: "The first of them",
         }),
       },
@@ -100,7 +100,7 @@ const undoView = ({ since, sent, ended, ...report }: UndoReport, dryRun: boolean
 
 const common = { group: "API keys", audience: "admin", scope: "admin", whole: true } as const;
 
-export const getKeyJournal = operation({
+export const getKeyJournal = defineOperation({
   ...common,
   name: "getKeyJournal",
   method: "GET",
@@ -111,7 +111,7 @@ export const getKeyJournal = operation({
   params: BY_ID,
   query: t.Object({
     ...PAGE_QUERY,
-    since: t.Optional(dateTime({ description: "From then on" })),
+    since: t.Optional(dateTimeSchema({ description: "From then on" })),
     kind: t.Optional(stringEnum(JOURNAL_KINDS)),
     outcome: t.Optional(t.String({ maxLength: 100, description: "As entries have it" })),
   }),
@@ -123,7 +123,7 @@ export const getKeyJournal = operation({
     const asked = ["journal", id, since, kind, outcome];
     const after = cursor === undefined ? undefined : decodeRowCursor(cursor, asked);
     const { entries, next } = journal.listEntries(core, subject, {
-      ...(since !== undefined && { since: readTime("since", since) }),
+      ...(since !== undefined && { since: readTimeField("since", since) }),
       behind: after && { at: after.at, seq: Number(after.id) },
       kinds: kind && [kind],
       outcome,
@@ -136,7 +136,7 @@ export const getKeyJournal = operation({
   },
 });
 
-export const undoKey = operation({
+export const undoKey = defineOperation({
   ...common,
   name: "undoKey",
   method: "POST",
@@ -146,7 +146,7 @@ export const undoKey = operation({
     "Its moves, labels, stars, read marks and spam training, field by field, except what somebody else changed or confirmed after it. Safe to repeat.",
   params: BY_ID,
   body: strictBody({
-    since: dateTime(),
+    since: dateTimeSchema(),
     dryRun: t.Optional(t.Boolean({ description: "Only tell what would be taken back" })),
   }),
   example: { body: { since: "2026-01-02T09:30:00Z", dryRun: true } },
@@ -157,7 +157,11 @@ export const undoKey = operation({
   async run({ act, person, core }, { params: { id }, body: { since, dryRun = false } }) {
     const subject = journal.getJournalSubject(core.db, id, person(core.db));
     const face = person(core.db).keyId === undefined ? "app" : "rest";
-    const report = await journal.undo(core, subject, readTime("since", since), { person, face, dryRun });
+    const report = await journal.takeBackKeyChanges(core, subject, readTimeField("since", since), {
+      person,
+      face,
+      dryRun,
+    });
     return act(() => undoView(report, dryRun));
   },
 });

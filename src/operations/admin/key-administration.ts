@@ -1,19 +1,27 @@
 /** API keys of a workspace (rules: Keys over the API). */
 import type { Caller } from "../../access/caller.ts";
-import { allPausedSince, mayBeMadeBy } from "../../access/credentials.ts";
+import { getAllKeysPausedSince, mayDescendFromKey } from "../../access/credentials.ts";
 import type { KeyRecord } from "../../admin/developers.ts";
 import * as developers from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
-import { dateTime, email, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
-import { readTime, toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
+import {
+  dateTimeSchema,
+  emailSchema,
+  filledStringSchema,
+  nullable,
+  type Static,
+  stringEnum,
+  t,
+} from "../../base/json-schema.ts";
+import { readTimeField, toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { OTHERWISE, SCOPES, type Scope, SEND_MODES, type Policy as StoredPolicy } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
-import { asCommand, type Shown } from "../command-line.ts";
-import { appOperation, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, readAmong, readListPage } from "../paging.ts";
+import { defineOperationCommand, type Shown } from "../command-line.ts";
+import { defineAppOperation, defineOperation } from "../operation.ts";
+import { createListReader, nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { compileShapeCheck } from "../shape.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
-import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { getPersonByIdOrAddress, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 /** Limits on the lists and counts of a policy. */
 const MOST_ENTRIES = 1_000;
@@ -22,13 +30,13 @@ const MOST_COUNTED = 1_000_000;
 export const KeyPolicy = t.Object(
   {
     mailboxes: t.Optional(
-      t.Array(filled(), {
+      t.Array(filledStringSchema(), {
         maxItems: MOST_ENTRIES,
         description: "Ids or addresses; others do not exist for the key",
       }),
     ),
     recipients: t.Optional(
-      t.Array(filled(), {
+      t.Array(filledStringSchema(), {
         maxItems: MOST_ENTRIES,
         description:
           "Whom it may write to: addresses, `@domain`, `thread` (who took part in the conversation), `workspace` (its verified domains), `known` (whom the mailbox has sent to)",
@@ -38,8 +46,10 @@ export const KeyPolicy = t.Object(
     send: t.Optional(stringEnum(SEND_MODES, { description: "`hold`: a person approves everything" })),
     recipientsPerDay: t.Optional(t.Integer({ minimum: 0, maximum: MOST_COUNTED })),
     changesPerHour: t.Optional(t.Integer({ minimum: 0, maximum: MOST_COUNTED })),
-    expiresAt: t.Optional(dateTime({ description: "From then on the key is not valid" })),
-    networks: t.Optional(t.Array(filled(), { maxItems: MOST_ENTRIES, description: "CIDRs from which it may be used" })),
+    expiresAt: t.Optional(dateTimeSchema({ description: "From then on the key is not valid" })),
+    networks: t.Optional(
+      t.Array(filledStringSchema(), { maxItems: MOST_ENTRIES, description: "CIDRs from which it may be used" }),
+    ),
     codes: t.Optional(
       t.Boolean({ description: "false: what looks like a one-time code or a sign-in link is masked in every read" }),
     ),
@@ -51,12 +61,12 @@ const fields = {
   id: t.String(),
   name: t.String(),
   userId: t.String({ description: "The person it acts for" }),
-  user: email({ description: "Their sign-in name" }),
+  user: emailSchema({ description: "Their sign-in name" }),
   scopes: t.Array(stringEnum(SCOPES)),
   hint: t.String({ description: "The first characters of the key" }),
-  createdAt: dateTime(),
-  lastUsedAt: nullable(dateTime(), { description: "To the minute; null if it was never used" }),
-  revokedAt: nullable(dateTime(), { description: "null while it is valid" }),
+  createdAt: dateTimeSchema(),
+  lastUsedAt: nullable(dateTimeSchema(), { description: "To the minute; null if it was never used" }),
+  revokedAt: nullable(dateTimeSchema(), { description: "null while it is valid" }),
   policy: KeyPolicy,
   paused: t.Boolean({ description: "Paused by itself: it answers 403 until it is resumed" }),
   client: nullable(
@@ -123,7 +133,7 @@ export const keyView = (record: KeyRecord): KeyView => {
 };
 
 /** A key as the command line shows it. */
-export const keyDocument = (
+export const describeKeyForCommand = (
   { id, name, user, scopes, hint, ...rest }: KeyView,
   { workspace }: Pick<Shown, "workspace">,
 ) => ({
@@ -140,7 +150,7 @@ export const keyDocument = (
 /** A policy with its time read. @throws AppError bad_request */
 const timed = (policy: Static<typeof KeyPolicy>): Static<typeof KeyPolicy> => ({
   ...policy,
-  ...(policy.expiresAt !== undefined && { expiresAt: toIsoTime(readTime("policy.expiresAt", policy.expiresAt)) }),
+  ...(policy.expiresAt !== undefined && { expiresAt: toIsoTime(readTimeField("policy.expiresAt", policy.expiresAt)) }),
 });
 
 const checkPolicy = compileShapeCheck(KeyPolicy);
@@ -165,7 +175,7 @@ const mayGive = ({ scopes, keyId }: Caller, scope: Scope): boolean =>
 
 const common = { group: "API keys", audience: "admin", scope: "admin" } as const;
 
-export const listKeys = operation({
+export const listKeys = defineOperation({
   ...common,
   name: "listKeys",
   method: "GET",
@@ -176,21 +186,21 @@ export const listKeys = operation({
   response: t.Object({ keys: t.Array(ApiKey), nextCursor }),
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "key list",
       summary: "List the API keys",
       columns: ["id", "name", "user", "scopes", "hint", "state", "lastUsedAt", "workspace"],
-      document: keyDocument,
+      document: describeKeyForCommand,
     }),
   ],
   run({ caller, core }, { query }) {
-    const read = readAmong(developers.listKeys(core, caller.workspaceId), rowPosition, "newest first");
+    const read = createListReader(developers.listKeys(core, caller.workspaceId), rowPosition, "newest first");
     const { page, nextCursor: next } = readListPage({ query: "keys", rowPosition, read }, query);
-    return { keys: page.map((key) => keyView(developers.shownTo(core.db, caller, key))), nextCursor: next };
+    return { keys: page.map((key) => keyView(developers.showKeyToCaller(core.db, caller, key))), nextCursor: next };
   },
 });
 
-export const createKey = operation({
+export const createKey = defineOperation({
   ...common,
   name: "createKey",
   method: "POST",
@@ -199,10 +209,12 @@ export const createKey = operation({
   description:
     "It acts for yourself or for a member. Its scopes are at most those of the key that asks, without `approve`, and its policy is at least as narrow. `admin` is for yourself alone.",
   body: strictBody({
-    name: filled({ maxLength: 120 }),
+    name: filledStringSchema({ maxLength: 120 }),
     scopes: t.Array(stringEnum(SCOPES), { minItems: 1, maxItems: SCOPES.length }),
     policy: t.Optional(KeyPolicy),
-    user: t.Optional(filled({ description: "Id or address of the person it acts for; yourself when left out" })),
+    user: t.Optional(
+      filledStringSchema({ description: "Id or address of the person it acts for; yourself when left out" }),
+    ),
   }),
   example: { body: { name: "Invoices", scopes: ["read"] } },
   idempotent: true,
@@ -215,7 +227,7 @@ export const createKey = operation({
       const caller = person(tx);
       requireConfirmed(tx);
       const { workspaceId } = caller;
-      const holder = personNamed(core, workspaceId, user ?? caller.userId);
+      const holder = getPersonByIdOrAddress(core, workspaceId, user ?? caller.userId);
       const isOwn = holder.id === caller.userId;
       if (!isOwn && holder.role !== "member") {
         throw new AppError(
@@ -237,13 +249,13 @@ export const createKey = operation({
         policy: developers.readPolicy(tx, caller, timed(policy)),
         madeBy,
       };
-      if (caller.policy) developers.requireWithin(tx, workspaceId, given.policy, caller.policy);
+      if (caller.policy) developers.requirePolicyWithin(tx, workspaceId, given.policy, caller.policy);
       const { id, key } = developers.createKey(core, tx, given, { byAdmin: !isOwn });
       return { ...keyView(developers.getKeyRecord(tx, id, workspaceId)), key };
     }),
 });
 
-export const getKey = operation({
+export const getKey = defineOperation({
   ...common,
   name: "getKey",
   method: "GET",
@@ -254,10 +266,10 @@ export const getKey = operation({
   response: ApiKey,
   errors: READ_ERRORS,
   run: ({ core, caller }, { params: { id } }) =>
-    keyView(developers.shownTo(core.db, caller, developers.getKeyRecord(core.db, id, caller.workspaceId))),
+    keyView(developers.showKeyToCaller(core.db, caller, developers.getKeyRecord(core.db, id, caller.workspaceId))),
 });
 
-export const changeKey = operation({
+export const changeKey = defineOperation({
   ...common,
   name: "changeKey",
   method: "PATCH",
@@ -268,7 +280,7 @@ export const changeKey = operation({
   params: BY_ID,
   body: strictBody(
     {
-      name: t.Optional(filled({ maxLength: 120 })),
+      name: t.Optional(filledStringSchema({ maxLength: 120 })),
       policy: t.Optional(KeyPolicy),
       paused: t.Optional(t.Boolean()),
     },
@@ -287,8 +299,8 @@ export const changeKey = operation({
       const read = policy && developers.readPolicy(tx, caller, timed(policy));
       let gives = change.paused === false;
       if (read) {
-        if (caller.policy) developers.requireWithin(tx, workspaceId, read, caller.policy);
-        const narrows = developers.isWithin(tx, workspaceId, read, key.policy);
+        if (caller.policy) developers.requirePolicyWithin(tx, workspaceId, read, caller.policy);
+        const narrows = developers.isPolicyWithin(tx, workspaceId, read, key.policy);
         if (!narrows && key.userId !== caller.userId) {
           throw new AppError("forbidden", "You can restrict the key of somebody else further, but not give it more");
         }
@@ -297,18 +309,18 @@ export const changeKey = operation({
         const beyond = !narrows && key.scopes.find((scope) => !mayGive(caller, scope));
         if (beyond) throw new AppError("forbidden", `You cannot give more to a key that has the scope "${beyond}"`);
       }
-      if (gives && caller.keyId !== undefined && mayBeMadeBy(tx, caller.keyId, id)) {
+      if (gives && caller.keyId !== undefined && mayDescendFromKey(tx, caller.keyId, id)) {
         throw new AppError("forbidden", "A key cannot resume, or give more to, the key that made it");
       }
       // What a person has paused comes back with all that it may do.
       if (change.paused === false && caller.policy)
-        developers.requireWithin(tx, workspaceId, key.policy, caller.policy);
+        developers.requirePolicyWithin(tx, workspaceId, key.policy, caller.policy);
       developers.changeKey(core, tx, id, workspaceId, { ...change, ...(read && { policy: read }) });
-      return keyView(developers.shownTo(tx, caller, developers.getKeyRecord(tx, id, workspaceId)));
+      return keyView(developers.showKeyToCaller(tx, caller, developers.getKeyRecord(tx, id, workspaceId)));
     }),
 });
 
-export const revokeKey = operation({
+export const revokeKey = defineOperation({
   ...common,
   name: "revokeKey",
   method: "DELETE",
@@ -324,18 +336,18 @@ export const revokeKey = operation({
       const caller = person(tx);
       requireMayChange(caller, developers.getKeyRecord(tx, id, caller.workspaceId));
       developers.revokeKey(core, tx, id, caller.workspaceId);
-      const goesOn = developers.madeByKey(core, tx, id, caller.workspaceId, caller.policy);
+      const goesOn = developers.listMadeByKey(core, tx, id, caller.workspaceId, caller.policy);
       return goesOn.length === 0 ? DONE : { ...DONE, goesOn };
     }),
 });
 
 const pauseView = (db: Db, workspaceId: string) => ({
   /** Since when all keys are paused; null if they are not. */
-  since: toIsoTimeOrNull(allPausedSince(db, workspaceId)),
+  since: toIsoTimeOrNull(getAllKeysPausedSince(db, workspaceId)),
 });
 
 /** The switch over all keys of the workspace. */
-export const getKeyPause = appOperation({
+export const getKeyPause = defineAppOperation({
   name: "getKeyPause",
   audience: "admin",
   method: "GET",
@@ -343,7 +355,7 @@ export const getKeyPause = appOperation({
   run: ({ core, caller: { workspaceId } }) => pauseView(core.db, workspaceId),
 });
 
-export const setKeyPause = appOperation({
+export const setKeyPause = defineAppOperation({
   name: "setKeyPause",
   audience: "admin",
   method: "PATCH",
@@ -351,7 +363,7 @@ export const setKeyPause = appOperation({
   body: strictBody({ paused: t.Boolean() }),
   run: ({ act, core }, { body: { paused } }) =>
     act((tx, { workspaceId }) => {
-      developers.pauseAll(core, tx, workspaceId, paused);
+      developers.pauseAllKeys(core, tx, workspaceId, paused);
       return pauseView(tx, workspaceId);
     }),
 });

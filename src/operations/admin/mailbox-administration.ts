@@ -1,24 +1,32 @@
 /** Mailboxes of a workspace, with their aliases, shares, quotas, pauses and expiry (rules: Administered mailboxes). */
-import { requireUnrestricted } from "../../access/caller.ts";
-import { leavesMailbox } from "../../access/policy.ts";
+import { requireUnrestrictedKey } from "../../access/caller.ts";
+import { policyAllowsMailbox } from "../../access/policy.ts";
 import * as mailboxAdmin from "../../admin/mailbox-admin.ts";
 import * as people from "../../admin/people.ts";
 import { GRANT_ACCESS, type MailboxEntry } from "../../admin/people.ts";
 import * as removals from "../../admin/removals.ts";
 import { quoteTypedText } from "../../admin/typed-names.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
-import { dateTime, email, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import {
+  dateTimeSchema,
+  emailSchema,
+  filledStringSchema,
+  nullable,
+  type Static,
+  stringEnum,
+  t,
+} from "../../base/json-schema.ts";
 import { readSize, SIZE_FORM } from "../../base/sizes.ts";
-import { readTime, toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
+import { readTimeField, toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { normalizeAddress } from "../../message/address.ts";
 import type { Core } from "../../store/core.ts";
 import type { RowPosition } from "../../store/cursor.ts";
 import type { Tx } from "../../store/store.ts";
-import { asCommand, REASON, type Shown, sendingState } from "../command-line.ts";
-import { type AdminContext, type Administrator, operation } from "../operation.ts";
+import { defineOperationCommand, REASON, type Shown, sendingState } from "../command-line.ts";
+import { type AdminContext, type Administrator, defineOperation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
-import { personNamed, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
+import { getPersonByIdOrAddress, READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const EXPIRY =
   "From then on it takes no mail and sends none; its mail can be read for 30 days more, then it is deleted. null: it does not expire";
@@ -26,28 +34,28 @@ const EXPIRY =
 const AdminMailbox = t.Object(
   {
     id: t.String(),
-    address: email(),
+    address: emailSchema(),
     name: t.String({ description: "Display name in the From of its mail" }),
-    owner: nullable(email(), { description: "The person it belongs to; null if nobody owns it" }),
+    owner: nullable(emailSchema(), { description: "The person it belongs to; null if nobody owns it" }),
     ownerId: nullable(t.String(), { description: "Id of the owner" }),
-    aliases: t.Array(email()),
+    aliases: t.Array(emailSchema()),
     catchAlls: t.Array(t.String(), {
       description: "As *@domain: receives mail to any address of the domain that does not exist",
     }),
-    grants: t.Array(t.Object({ user: email(), userId: t.String(), access: stringEnum(GRANT_ACCESS) }), {
+    grants: t.Array(t.Object({ user: emailSchema(), userId: t.String(), access: stringEnum(GRANT_ACCESS) }), {
       description: "People it is shared with",
     }),
     quotaBytes: nullable(t.Integer(), { description: "null: the setting storage.mailboxBytes" }),
     usedBytes: t.Integer(),
     pausedReason: nullable(t.String(), { description: "Why sending from it is paused; null while it may send" }),
-    expiresAt: nullable(dateTime(), { description: EXPIRY }),
+    expiresAt: nullable(dateTimeSchema(), { description: EXPIRY }),
     removing: t.Boolean({
       description: "It is being removed: it has no address, and its mail is being deleted",
     }),
     lost: t.Boolean({
       description: "Another workspace has verified the domain of its address: its mail can only be read",
     }),
-    createdAt: dateTime(),
+    createdAt: dateTimeSchema(),
   },
   { $id: "AdminMailbox" },
 );
@@ -55,14 +63,19 @@ const AdminMailbox = t.Object(
 export type MailboxAdminView = Static<typeof AdminMailbox>;
 
 /** Presents a mailbox. */
-export const mailboxView = ({ workspaceId: _, expiresAt, createdAt, ...rest }: MailboxEntry): MailboxAdminView => ({
+export const mailboxAdminView = ({
+  workspaceId: _,
+  expiresAt,
+  createdAt,
+  ...rest
+}: MailboxEntry): MailboxAdminView => ({
   ...rest,
   expiresAt: toIsoTimeOrNull(expiresAt),
   createdAt: toIsoTime(createdAt),
 });
 
 /** A mailbox as the command line shows it. */
-export function mailboxDocument(mailbox: MailboxAdminView, { workspace }: Pick<Shown, "workspace">) {
+export function describeMailboxForCommand(mailbox: MailboxAdminView, { workspace }: Pick<Shown, "workspace">) {
   const { id, address, name, ownerId: _, grants, pausedReason, expiresAt, createdAt, ...rest } = mailbox;
   return {
     id,
@@ -78,7 +91,7 @@ export function mailboxDocument(mailbox: MailboxAdminView, { workspace }: Pick<S
 }
 
 /** Properties that the commands that change a mailbox have in common. */
-const ofMailbox = { target: "mailbox", document: mailboxDocument } as const;
+const ofMailbox = { target: "mailbox", document: describeMailboxForCommand } as const;
 
 const LARGEST_QUOTA = Number.MAX_SAFE_INTEGER;
 
@@ -90,7 +103,7 @@ function parseQuota(bytes: string): number | null {
 }
 
 const Quota = t.Integer({ minimum: 0, maximum: LARGEST_QUOTA });
-const Person = filled({ description: "Id or address of a person of the workspace" });
+const Person = filledStringSchema({ description: "Id or address of a person of the workspace" });
 
 /** Returns the id of a mailbox's owner, who is named by id or address. @throws AppError unprocessable */
 function ownerNamed(core: Core, workspaceId: string, named: string): string {
@@ -101,9 +114,13 @@ function ownerNamed(core: Core, workspaceId: string, named: string): string {
 }
 
 /** A mailbox that the caller's policy leaves. @throws AppError not_found */
-export function mailboxFor(core: Core, { workspaceId, policy = {} }: Administrator, id: string): MailboxEntry {
-  const mailbox = mailboxAdmin.mailboxIn(core, workspaceId, id);
-  if (!leavesMailbox(policy, mailbox)) throw new AppError("not_found", `there is no mailbox ${id}`);
+export function getAdministeredMailbox(
+  core: Core,
+  { workspaceId, policy = {} }: Administrator,
+  id: string,
+): MailboxEntry {
+  const mailbox = mailboxAdmin.getMailboxById(core, workspaceId, id);
+  if (!policyAllowsMailbox(policy, mailbox)) throw new AppError("not_found", `there is no mailbox ${id}`);
   return mailbox;
 }
 
@@ -115,9 +132,9 @@ const changing = (
 ): MailboxAdminView =>
   act((tx, caller) => {
     const { workspaceId } = caller;
-    mailboxFor(core, caller, id);
+    getAdministeredMailbox(core, caller, id);
     work(tx, workspaceId, caller);
-    return mailboxView(mailboxAdmin.mailboxIn(core, workspaceId, id));
+    return mailboxAdminView(mailboxAdmin.getMailboxById(core, workspaceId, id));
   });
 
 /** How far ahead a key ends a mailbox at least, ms: its owner has time to object. */
@@ -125,7 +142,7 @@ const SOONEST_BY_KEY_MS = 24 * 3_600_000;
 
 /** When a mailbox is to expire, as the caller gives it. @throws AppError bad_request if a key gives a time that is too soon */
 function expiryBy({ core }: AdminContext, { keyId }: Administrator, text: string | null): number | null {
-  const expiresAt = text === null ? null : readTime("expiresAt", text);
+  const expiresAt = text === null ? null : readTimeField("expiresAt", text);
   if (keyId !== undefined && expiresAt !== null && expiresAt < core.now() + SOONEST_BY_KEY_MS) {
     throw new AppError(
       "bad_request",
@@ -135,7 +152,7 @@ function expiryBy({ core }: AdminContext, { keyId }: Administrator, text: string
   return expiresAt;
 }
 
-export const listWorkspaceMailboxes = operation({
+export const listWorkspaceMailboxes = defineOperation({
   name: "listWorkspaceMailboxes",
   group: "Mailboxes",
   audience: "admin",
@@ -148,7 +165,7 @@ export const listWorkspaceMailboxes = operation({
   response: t.Object({ mailboxes: t.Array(AdminMailbox), nextCursor }),
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "mailbox list",
       summary: "List the mailboxes",
       columns: [
@@ -165,7 +182,7 @@ export const listWorkspaceMailboxes = operation({
         "workspace",
       ],
       sortBy: ["address"],
-      document: mailboxDocument,
+      document: describeMailboxForCommand,
     }),
   ],
   run({ caller: { workspaceId, policy }, core }, { query }) {
@@ -174,14 +191,14 @@ export const listWorkspaceMailboxes = operation({
       policy?.mailboxes
         ? mailboxAdmin
             .listMailboxes(core, workspaceId, { after, limit: Number.MAX_SAFE_INTEGER })
-            .filter((mailbox) => leavesMailbox(policy, mailbox))
+            .filter((mailbox) => policyAllowsMailbox(policy, mailbox))
         : mailboxAdmin.listMailboxes(core, workspaceId, { after, limit });
     const { page, nextCursor: next } = readListPage({ query: "mailboxes", rowPosition, read }, query);
-    return { mailboxes: page.map(mailboxView), nextCursor: next };
+    return { mailboxes: page.map(mailboxAdminView), nextCursor: next };
   },
 });
 
-export const addMailbox = operation({
+export const addMailbox = defineOperation({
   name: "addMailbox",
   whole: true,
   group: "Mailboxes",
@@ -191,15 +208,17 @@ export const addMailbox = operation({
   scope: "admin",
   summary: "Make a mailbox",
   body: strictBody({
-    address: email({ description: "At a domain of the workspace" }),
-    name: filled({ description: "Display name in the From of its mail" }),
+    address: emailSchema({ description: "At a domain of the workspace" }),
+    name: filledStringSchema({ description: "Display name in the From of its mail" }),
     owner: t.Optional(
       nullable(Person, { description: "Id or address of the person it belongs to; nobody owns it when left out" }),
     ),
-    aliases: t.Optional(t.Array(filled(), { maxItems: 100, description: "Addresses, and *@domain for a catch-all" })),
+    aliases: t.Optional(
+      t.Array(filledStringSchema(), { maxItems: 100, description: "Addresses, and *@domain for a catch-all" }),
+    ),
     quotaBytes: t.Optional(nullable(Quota, { description: "null: the setting storage.mailboxBytes" })),
     expiresAt: t.Optional(
-      nullable(dateTime(), { description: `A time to come, from a key at least a day ahead. ${EXPIRY}` }),
+      nullable(dateTimeSchema(), { description: `A time to come, from a key at least a day ahead. ${EXPIRY}` }),
     ),
   }),
   example: { body: { address: "support@example.com", name: "Support", aliases: ["help@example.com"] } },
@@ -208,7 +227,7 @@ export const addMailbox = operation({
   response: AdminMailbox,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "mailbox add",
       summary: "Add a mailbox",
       arguments: { address: "ADDRESS" },
@@ -220,7 +239,7 @@ export const addMailbox = operation({
       input: ({ arguments: { address }, options: { name, owner } }) => ({
         body: { address, name, ...(owner !== undefined && { owner }) },
       }),
-      document: mailboxDocument,
+      document: describeMailboxForCommand,
     }),
   ],
   run(context, { body: { address, name, owner = null, aliases = [], quotaBytes = null, expiresAt: until = null } }) {
@@ -239,12 +258,12 @@ export const addMailbox = operation({
       });
       for (const alias of aliases) mailboxAdmin.addAlias(core, tx, id, alias);
       if (quotaBytes !== null) mailboxAdmin.setQuota(tx, id, quotaBytes);
-      return mailboxView(mailboxAdmin.mailboxIn(core, workspaceId, id));
+      return mailboxAdminView(mailboxAdmin.getMailboxById(core, workspaceId, id));
     });
   },
 });
 
-export const getMailbox = operation({
+export const getMailbox = defineOperation({
   name: "getMailbox",
   group: "Mailboxes",
   audience: "admin",
@@ -256,10 +275,10 @@ export const getMailbox = operation({
   success: 200,
   response: AdminMailbox,
   errors: READ_ERRORS,
-  run: ({ caller, core }, { params: { id } }) => mailboxView(mailboxFor(core, caller, id)),
+  run: ({ caller, core }, { params: { id } }) => mailboxAdminView(getAdministeredMailbox(core, caller, id)),
 });
 
-export const changeMailbox = operation({
+export const changeMailbox = defineOperation({
   name: "changeMailbox",
   group: "Mailboxes",
   audience: "admin",
@@ -270,16 +289,16 @@ export const changeMailbox = operation({
   params: BY_ID,
   body: strictBody(
     {
-      name: t.Optional(filled()),
+      name: t.Optional(filledStringSchema()),
       owner: t.Optional(
         nullable(Person, { description: "Id or address of a person of the workspace; null: nobody owns it" }),
       ),
       quotaBytes: t.Optional(nullable(Quota, { description: "null: the setting storage.mailboxBytes" })),
       pausedReason: t.Optional(
-        nullable(filled(), { description: "Pauses sending from it and says why; null: it may send again" }),
+        nullable(filledStringSchema(), { description: "Pauses sending from it and says why; null: it may send again" }),
       ),
       expiresAt: t.Optional(
-        nullable(dateTime(), { description: `A time to come, from a key at least a day ahead. ${EXPIRY}` }),
+        nullable(dateTimeSchema(), { description: `A time to come, from a key at least a day ahead. ${EXPIRY}` }),
       ),
     },
     { minProperties: 1 },
@@ -289,14 +308,14 @@ export const changeMailbox = operation({
   response: AdminMailbox,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "mailbox quota",
       summary: "Set how many bytes a mailbox may keep; default follows the setting storage.mailboxBytes",
       arguments: { address: "ADDRESS", bytes: "SIZE|default" },
       ...ofMailbox,
       input: ({ arguments: { bytes } }) => ({ body: { quotaBytes: parseQuota(bytes) } }),
     }),
-    asCommand({
+    defineOperationCommand({
       name: "mailbox pause",
       summary: "Accept nothing for sending from a mailbox; what was accepted goes out",
       arguments: { address: "ADDRESS" },
@@ -304,7 +323,7 @@ export const changeMailbox = operation({
       ...ofMailbox,
       input: ({ options: { reason } }) => ({ body: { pausedReason: reason } }),
     }),
-    asCommand({
+    defineOperationCommand({
       name: "mailbox resume",
       summary: "Accept mail for sending from a mailbox again",
       arguments: { address: "ADDRESS" },
@@ -318,7 +337,7 @@ export const changeMailbox = operation({
       if (name !== undefined) mailboxAdmin.renameMailbox(tx, id, name);
       if (owner !== undefined) {
         // As with a share, somebody gets all of its mail.
-        requireUnrestricted(caller);
+        requireUnrestrictedKey(caller);
         requireConfirmed(tx);
         mailboxAdmin.assignMailbox(tx, id, owner === null ? null : ownerNamed(core, workspaceId, owner));
       }
@@ -330,7 +349,7 @@ export const changeMailbox = operation({
     }),
 });
 
-export const removeMailbox = operation({
+export const removeMailbox = defineOperation({
   name: "removeMailbox",
   whole: true,
   group: "Mailboxes",
@@ -347,8 +366,8 @@ export const removeMailbox = operation({
   errors: READ_ERRORS,
   run({ act, core, caller: { keyId } }, { params: { id } }) {
     const answer = act((tx, { workspaceId }) => {
-      mailboxAdmin.mailboxIn(core, workspaceId, id);
-      if (keyId === undefined) removals.beginRemoval(tx, id);
+      mailboxAdmin.getMailboxById(core, workspaceId, id);
+      if (keyId === undefined) removals.beginMailboxRemoval(tx, id);
       else mailboxAdmin.expireMailbox(core, tx, id, keyId);
       return DONE;
     });
@@ -356,13 +375,13 @@ export const removeMailbox = operation({
     if (keyId !== undefined) return answer;
     // The server finishes a removal that is cut short, within the hour (admin/removals.ts).
     removals
-      .finishRemoval(core, id)
+      .finishMailboxRemoval(core, id)
       .catch((error) => core.log.warn("the removal of a mailbox was cut short", { mailboxId: id, error }));
     return answer;
   },
 });
 
-export const addAlias = operation({
+export const addAlias = defineOperation({
   name: "addAlias",
   whole: true,
   group: "Mailboxes",
@@ -373,7 +392,7 @@ export const addAlias = operation({
   summary: "Add an alias to a mailbox",
   description: "`*@domain` receives mail to any address of the domain that does not exist.",
   params: BY_ID,
-  body: strictBody({ alias: filled({ description: "An address, or *@domain" }) }),
+  body: strictBody({ alias: filledStringSchema({ description: "An address, or *@domain" }) }),
   example: { body: { alias: "sales@example.com" } },
   idempotent: true,
   success: 201,
@@ -383,7 +402,7 @@ export const addAlias = operation({
     changing(context, id, (tx) => void mailboxAdmin.addAlias(context.core, tx, id, alias)),
 });
 
-export const removeAlias = operation({
+export const removeAlias = defineOperation({
   name: "removeAlias",
   group: "Mailboxes",
   audience: "admin",
@@ -391,7 +410,10 @@ export const removeAlias = operation({
   path: "/mailboxes/:id/aliases/:alias",
   scope: "admin",
   summary: "Take an alias from a mailbox",
-  params: t.Object({ id: filled(), alias: filled({ description: "The address, or *@domain" }) }),
+  params: t.Object({
+    id: filledStringSchema(),
+    alias: filledStringSchema({ description: "The address, or *@domain" }),
+  }),
   success: 200,
   response: Done,
   errors: WRITE_ERRORS,
@@ -401,7 +423,7 @@ export const removeAlias = operation({
   },
 });
 
-export const addGrant = operation({
+export const addGrant = defineOperation({
   name: "addGrant",
   whole: true,
   group: "Mailboxes",
@@ -419,7 +441,7 @@ export const addGrant = operation({
   response: AdminMailbox,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "mailbox grant",
       summary: "Share a mailbox with a user of its workspace, or change how it is shared",
       arguments: { address: "ADDRESS" },
@@ -433,13 +455,13 @@ export const addGrant = operation({
   ],
   run: (context, { params: { id }, body: { user, access } }) =>
     changing(context, id, (tx, workspaceId) => {
-      const { id: userId } = personNamed(context.core, workspaceId, user);
+      const { id: userId } = getPersonByIdOrAddress(context.core, workspaceId, user);
       context.requireConfirmed(tx);
-      mailboxAdmin.grant(tx, id, userId, access);
+      mailboxAdmin.grantMailboxAccess(tx, id, userId, access);
     }),
 });
 
-export const removeGrant = operation({
+export const removeGrant = defineOperation({
   name: "removeGrant",
   group: "Mailboxes",
   audience: "admin",
@@ -447,14 +469,14 @@ export const removeGrant = operation({
   path: "/mailboxes/:id/grants/:userId",
   scope: "admin",
   summary: "End the sharing of a mailbox with a person",
-  params: t.Object({ id: filled(), userId: Person }),
+  params: t.Object({ id: filledStringSchema(), userId: Person }),
   success: 200,
   response: Done,
   errors: READ_ERRORS,
   run(context, { params: { id, userId } }) {
     const { core } = context;
     changing(context, id, (tx, workspaceId) =>
-      mailboxAdmin.revokeGrant(tx, id, personNamed(core, workspaceId, userId).id),
+      mailboxAdmin.revokeMailboxAccess(tx, id, getPersonByIdOrAddress(core, workspaceId, userId).id),
     );
     return DONE;
   },

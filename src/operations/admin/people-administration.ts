@@ -2,12 +2,20 @@
 import * as developers from "../../admin/developers.ts";
 import { lockUser, unlockUser } from "../../admin/locks.ts";
 import * as people from "../../admin/people.ts";
-import { hashPassword, ROLES, type UserEntry } from "../../admin/people.ts";
+import { hashNewPassword, ROLES, type UserEntry } from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
-import { dateTime, email, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import {
+  dateTimeSchema,
+  emailSchema,
+  filledStringSchema,
+  nullable,
+  type Static,
+  stringEnum,
+  t,
+} from "../../base/json-schema.ts";
 import { toIsoTime } from "../../base/time.ts";
-import { asCommand, type Shown } from "../command-line.ts";
-import { appOperation, operation } from "../operation.ts";
+import { defineOperationCommand, type Shown } from "../command-line.ts";
+import { defineAppOperation, defineOperation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { describeUserAgent } from "../person/session-in-app.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
@@ -19,16 +27,16 @@ const WHO_MAY = "Owners are made, changed and removed by owners, and nobody chan
 const Person = t.Object(
   {
     id: t.String(),
-    email: email({ description: "The address they sign in with" }),
+    email: emailSchema({ description: "The address they sign in with" }),
     name: t.String(),
     role: stringEnum(ROLES),
     canSignIn: t.Boolean({ description: "False while they have no password, or are locked" }),
     locked: t.Boolean({ description: "They are kept out until somebody unlocks them" }),
-    invitedUntil: nullable(dateTime(), {
+    invitedUntil: nullable(dateTimeSchema(), {
       description: "Until when their link to choose a password works; null without one",
     }),
     secondFactor: t.Boolean({ description: "Signing in takes a code beside the password" }),
-    createdAt: dateTime(),
+    createdAt: dateTimeSchema(),
   },
   { $id: "Person" },
 );
@@ -43,7 +51,7 @@ export const personView = ({ workspaceId: _, createdAt, invitedUntil, ...rest }:
 });
 
 /** A person as the command line shows them. */
-export const personDocument = (
+export const describePersonForCommand = (
   { id, email: address, name, role, ...rest }: PersonView,
   { workspace }: Pick<Shown, "workspace">,
 ) => ({
@@ -55,7 +63,7 @@ export const personDocument = (
   ...rest,
 });
 
-export const listPeople = operation({
+export const listPeople = defineOperation({
   name: "listPeople",
   group: "People",
   audience: "admin",
@@ -68,12 +76,12 @@ export const listPeople = operation({
   response: t.Object({ people: t.Array(Person), nextCursor }),
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "user list",
       summary: "List the people",
       columns: ["id", "address", "name", "role", "workspace"],
       sortBy: ["address"],
-      document: personDocument,
+      document: describePersonForCommand,
     }),
   ],
   run({ caller: { workspaceId }, core }, { query }) {
@@ -87,8 +95,8 @@ export const listPeople = operation({
 });
 
 const NEW_PERSON = {
-  email: email({ description: "The address they sign in with" }),
-  name: filled(),
+  email: emailSchema({ description: "The address they sign in with" }),
+  name: filledStringSchema(),
   role: stringEnum(ROLES),
   mailbox: t.Optional(
     t.Boolean({
@@ -98,7 +106,7 @@ const NEW_PERSON = {
   ),
 };
 
-const inviteTo = email({ description: "Where the link is mailed: an address that they can read already" });
+const inviteTo = emailSchema({ description: "Where the link is mailed: an address that they can read already" });
 
 const NewPerson = strictBody({
   ...NEW_PERSON,
@@ -106,7 +114,7 @@ const NewPerson = strictBody({
   inviteTo: t.Optional(inviteTo),
 });
 
-export const addPerson = operation({
+export const addPerson = defineOperation({
   name: "addPerson",
   whole: true,
   group: "People",
@@ -155,11 +163,14 @@ export const addPerson = operation({
         by,
       );
       if (inviteTo !== undefined) people.mailInvitation(core, tx, userId, { to: inviteTo, by, keyId });
-      return { ...personView(people.userIn(core, workspaceId, userId)), ...(mailboxId !== undefined && { mailboxId }) };
+      return {
+        ...personView(people.getUserById(core, workspaceId, userId)),
+        ...(mailboxId !== undefined && { mailboxId }),
+      };
     }),
 });
 
-export const getPerson = operation({
+export const getPerson = defineOperation({
   name: "getPerson",
   group: "People",
   audience: "admin",
@@ -171,10 +182,10 @@ export const getPerson = operation({
   success: 200,
   response: Person,
   errors: READ_ERRORS,
-  run: ({ caller: { workspaceId }, core }, { params: { id } }) => personView(people.userIn(core, workspaceId, id)),
+  run: ({ caller: { workspaceId }, core }, { params: { id } }) => personView(people.getUserById(core, workspaceId, id)),
 });
 
-export const changePerson = operation({
+export const changePerson = defineOperation({
   name: "changePerson",
   whole: true,
   group: "People",
@@ -185,32 +196,35 @@ export const changePerson = operation({
   summary: "Change the name or the role of a person",
   description: `A workspace keeps an owner: the last one's role cannot be changed (409). ${WHO_MAY}`,
   params: BY_ID,
-  body: strictBody({ name: t.Optional(filled()), role: t.Optional(stringEnum(ROLES)) }, { minProperties: 1 }),
+  body: strictBody(
+    { name: t.Optional(filledStringSchema()), role: t.Optional(stringEnum(ROLES)) },
+    { minProperties: 1 },
+  ),
   example: { body: { role: "admin" } },
   success: 200,
   response: Person,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "user role",
       summary: "Change the role of a person",
       arguments: { address: "ADDRESS", role: ROLES },
       target: "person",
       input: ({ arguments: { role } }) => ({ body: { role } }),
-      document: personDocument,
+      document: describePersonForCommand,
     }),
   ],
   run: ({ act, core, requireConfirmed }, { params: { id }, body: { name, role } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(core, workspaceId, id);
+      people.getUserById(core, workspaceId, id);
       requireConfirmed(tx);
       if (name !== undefined) people.renameUser(tx, id, name, by);
       if (role !== undefined) people.setRole(tx, id, role, by);
-      return personView(people.userIn(core, workspaceId, id));
+      return personView(people.getUserById(core, workspaceId, id));
     }),
 });
 
-export const removePerson = operation({
+export const removePerson = defineOperation({
   name: "removePerson",
   whole: true,
   group: "People",
@@ -226,14 +240,14 @@ export const removePerson = operation({
   errors: WRITE_ERRORS,
   run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(core, workspaceId, id);
+      people.getUserById(core, workspaceId, id);
       requireConfirmed(tx);
       people.removeUser(tx, id, by);
       return DONE;
     }),
 });
 
-export const invitePerson = operation({
+export const invitePerson = defineOperation({
   name: "invitePerson",
   whole: true,
   group: "People",
@@ -252,10 +266,10 @@ export const invitePerson = operation({
   errors: WRITE_ERRORS,
   run: ({ act, core, requireConfirmed }, { params: { id }, body: { inviteTo: to } }) =>
     act((tx, { workspaceId, userId: by, keyId }) => {
-      people.userIn(core, workspaceId, id);
+      people.getUserById(core, workspaceId, id);
       requireConfirmed(tx);
       people.mailInvitation(core, tx, id, { to, by, keyId });
-      return personView(people.userIn(core, workspaceId, id));
+      return personView(people.getUserById(core, workspaceId, id));
     }),
 });
 
@@ -287,7 +301,7 @@ const LockedPerson = t.Object(
   { $id: "LockedPerson" },
 );
 
-export const lockPerson = operation({
+export const lockPerson = defineOperation({
   name: "lockPerson",
   whole: true,
   group: "People",
@@ -305,25 +319,25 @@ export const lockPerson = operation({
   response: LockedPerson,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "user lock",
       summary:
         "Lock a person out, at once; sessions, app passwords, API keys, grants and forwarding end, and are listed",
       arguments: { address: "ADDRESS" },
       target: "person",
-      document: personDocument,
+      document: describePersonForCommand,
     }),
   ],
   run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(core, workspaceId, id);
+      people.getUserById(core, workspaceId, id);
       requireConfirmed(tx);
       const { sessions, ...ended } = lockUser(tx, id, core.now(), by);
       const made = [...ended.keys, ...ended.grants].flatMap((key) =>
-        developers.madeByKey(core, tx, key.id, workspaceId),
+        developers.listMadeByKey(core, tx, key.id, workspaceId),
       );
       return {
-        ...personView(people.userIn(core, workspaceId, id)),
+        ...personView(people.getUserById(core, workspaceId, id)),
         ended: {
           sessions: sessions.map(({ id, userAgent }) => ({ id, browser: describeUserAgent(userAgent) })),
           ...ended,
@@ -333,7 +347,7 @@ export const lockPerson = operation({
     }),
 });
 
-export const unlockPerson = operation({
+export const unlockPerson = defineOperation({
   name: "unlockPerson",
   whole: true,
   group: "People",
@@ -351,25 +365,25 @@ export const unlockPerson = operation({
   response: Person,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "user unlock",
       summary: "Let a person who was locked sign in again; what the lock ended stays off",
       arguments: { address: "ADDRESS" },
       target: "person",
-      document: personDocument,
+      document: describePersonForCommand,
     }),
   ],
   run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(core, workspaceId, id);
+      people.getUserById(core, workspaceId, id);
       requireConfirmed(tx);
       unlockUser(tx, id, by);
-      return personView(people.userIn(core, workspaceId, id));
+      return personView(people.getUserById(core, workspaceId, id));
     }),
 });
 
 /** Shows a link to choose a password to the person who asks for it. */
-export const makePasswordLink = appOperation({
+export const makePasswordLink = defineAppOperation({
   name: "makePasswordLink",
   audience: "admin",
   method: "POST",
@@ -378,7 +392,7 @@ export const makePasswordLink = appOperation({
   success: 201,
   run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(core, workspaceId, id);
+      people.getUserById(core, workspaceId, id);
       requireConfirmed(tx);
       const { link, expiresAt } = people.inviteUser(core, tx, id, by);
       return { link, expiresAt: toIsoTime(expiresAt) };
@@ -386,7 +400,7 @@ export const makePasswordLink = appOperation({
 });
 
 /** Passwords and second factors of others are for admins in the app, and the operator. */
-export const addPersonWithPassword = appOperation({
+export const addPersonWithPassword = defineAppOperation({
   name: "addPersonWithPassword",
   audience: "admin",
   method: "POST",
@@ -394,17 +408,17 @@ export const addPersonWithPassword = appOperation({
   body: strictBody({ ...NEW_PERSON, password: t.String() }),
   success: 201,
   async run({ act, core, requireConfirmed }, { body: { password, mailbox: ownMailbox = true, ...given } }) {
-    const passwordHash = await hashPassword(password);
+    const passwordHash = await hashNewPassword(password);
     return act((tx, { workspaceId, userId: by }) => {
       requireConfirmed(tx);
       const { userId } = people.addUser(core, tx, { ...given, workspaceId, ownMailbox, passwordHash }, by);
-      return personView(people.userIn(core, workspaceId, userId));
+      return personView(people.getUserById(core, workspaceId, userId));
     });
   },
 });
 
 /** Ends the person's sessions and app passwords, and their API keys unless `keepKeys`. */
-export const setPersonPassword = appOperation({
+export const setPersonPassword = defineAppOperation({
   name: "setPersonPassword",
   audience: "admin",
   method: "POST",
@@ -412,19 +426,19 @@ export const setPersonPassword = appOperation({
   params: BY_ID,
   body: strictBody({ password: t.String(), keepKeys: t.Optional(t.Boolean()) }),
   async run({ act, caller, core, requireConfirmed }, { params: { id }, body: { password, keepKeys } }) {
-    people.userIn(core, caller.workspaceId, id);
-    const passwordHash = await hashPassword(password);
+    people.getUserById(core, caller.workspaceId, id);
+    const passwordHash = await hashNewPassword(password);
     return act((tx, { workspaceId, userId: by }) => {
       requireConfirmed(tx);
-      people.userIn(core, workspaceId, id);
+      people.getUserById(core, workspaceId, id);
       people.replacePassword(core, tx, id, { passwordHash, keepKeys }, by);
-      return personView(people.userIn(core, workspaceId, id));
+      return personView(people.getUserById(core, workspaceId, id));
     });
   },
 });
 
 /** Removes the second factor of a person who lost it. */
-export const resetSecondFactor = appOperation({
+export const resetSecondFactor = defineAppOperation({
   name: "resetSecondFactor",
   audience: "admin",
   method: "DELETE",
@@ -432,7 +446,7 @@ export const resetSecondFactor = appOperation({
   params: BY_ID,
   run: ({ act, core, requireConfirmed }, { params: { id } }) =>
     act((tx, { workspaceId, userId: by }) => {
-      people.userIn(core, workspaceId, id);
+      people.getUserById(core, workspaceId, id);
       requireConfirmed(tx);
       people.resetSecondFactor(core, tx, id, by);
     }),

@@ -1,10 +1,10 @@
 /** Recipients of outbound mail that are not settled yet (rules: Queue over the API). */
 import type { UnsettledView } from "../../admin/outbound.ts";
 import * as outbound from "../../admin/outbound.ts";
-import { dateTime, email, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { dateTimeSchema, emailSchema, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
 import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
-import { asCommand } from "../command-line.ts";
-import { operation } from "../operation.ts";
+import { defineOperationCommand } from "../command-line.ts";
+import { defineOperation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
@@ -22,12 +22,12 @@ const QueueEntry = t.Object(
     state: stringEnum(["waiting", "held"]),
     attempting: t.Boolean({ description: "An attempt is under way" }),
     attempts: t.Integer({ description: "Attempts that have ended" }),
-    nextAttemptAt: nullable(dateTime(), { description: "null during an attempt, and while held" }),
+    nextAttemptAt: nullable(dateTimeSchema(), { description: "null during an attempt, and while held" }),
     reply: nullable(t.String(), { description: "The last reply of the other server" }),
-    mailbox: email({ description: "The address it was sent from" }),
+    mailbox: emailSchema({ description: "The address it was sent from" }),
     emailId: t.String({ description: "As in GET /messages/{id} of the mail API" }),
     messageId: t.String({ description: "RFC 5322 Message-ID" }),
-    acceptedAt: dateTime(),
+    acceptedAt: dateTimeSchema(),
   },
   { $id: "QueueEntry" },
 );
@@ -61,7 +61,7 @@ export const queueEntryView = ({
 
 const common = { group: "Queue", audience: "admin", scope: "admin", whole: ["mailboxes"] } as const;
 
-export const listQueue = operation({
+export const listQueue = defineOperation({
   ...common,
   name: "listQueue",
   method: "GET",
@@ -91,7 +91,7 @@ export const listQueue = operation({
 
 const changed = (state: "waiting" | "cancelled") => t.Object({ id: t.String(), state: stringEnum([state]) });
 
-export const retryDelivery = operation({
+export const retryDelivery = defineOperation({
   ...common,
   name: "retryDelivery",
   method: "POST",
@@ -105,7 +105,7 @@ export const retryDelivery = operation({
   response: changed("waiting"),
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "queue retry",
       arguments: { id: "ID" },
       target: "recipient",
@@ -114,12 +114,12 @@ export const retryDelivery = operation({
   ],
   run: ({ act, core }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
-      outbound.retry(core, tx, id, workspaceId);
+      outbound.retryQueueEntry(core, tx, id, workspaceId);
       return { id, state: "waiting" as const };
     }),
 });
 
-export const cancelDelivery = operation({
+export const cancelDelivery = defineOperation({
   ...common,
   name: "cancelDelivery",
   method: "POST",
@@ -133,7 +133,7 @@ export const cancelDelivery = operation({
   response: changed("cancelled"),
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "queue cancel",
       arguments: { id: "ID" },
       target: "recipient",
@@ -142,7 +142,7 @@ export const cancelDelivery = operation({
   ],
   run: ({ act, core }, { params: { id } }) =>
     act((tx, { workspaceId }) => {
-      outbound.cancel(core, tx, id, workspaceId);
+      outbound.cancelQueueEntry(core, tx, id, workspaceId);
       return { id, state: "cancelled" as const };
     }),
 });

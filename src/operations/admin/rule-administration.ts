@@ -1,11 +1,11 @@
 /** Rules of mailboxes, and the times in which nobody reads them (rules: Mail rules, Out of office). */
-import { requireScope, requireUnrestricted } from "../../access/caller.ts";
-import { leavesMailbox, PolicyRefusal } from "../../access/policy.ts";
-import { changeRules, type Managed, viewRules } from "../../admin/change-rules.ts";
+import { requireScope, requireUnrestrictedKey } from "../../access/caller.ts";
+import { PolicyRefusal, policyAllowsMailbox } from "../../access/policy.ts";
+import { type Managed, replaceMailboxRules, viewMailboxRules } from "../../admin/change-rules.ts";
 import * as mailboxAdmin from "../../admin/mailbox-admin.ts";
 import { AppError, UsageError } from "../../base/errors.ts";
-import { dateTime, filled, nullable, type Static, t } from "../../base/json-schema.ts";
-import { readTime, toIsoTime } from "../../base/time.ts";
+import { dateTimeSchema, filledStringSchema, nullable, type Static, t } from "../../base/json-schema.ts";
+import { readTimeField, toIsoTime } from "../../base/time.ts";
 import {
   type Absence,
   findAbsence,
@@ -13,11 +13,17 @@ import {
   LONGEST_ABSENCE_TEXT,
   putAbsence,
 } from "../../mailbox/filing/absences.ts";
-import { forwardsIn, GivenRule, MOST_RULES, notesOn, RuleView } from "../../mailbox/filing/rules.ts";
-import { countMatching } from "../../mailbox/reading/listing.ts";
+import {
+  GivenRule,
+  listForwardAddresses,
+  listRuleQueryNotes,
+  MOST_RULES,
+  RuleView,
+} from "../../mailbox/filing/rules.ts";
+import { countMatchingThreads } from "../../mailbox/reading/listing.ts";
 import type { Tx } from "../../store/store.ts";
-import { asCommand } from "../command-line.ts";
-import { type AdminContext, type Administrator, operation } from "../operation.ts";
+import { defineOperationCommand } from "../command-line.ts";
+import { type AdminContext, type Administrator, defineOperation } from "../operation.ts";
 import { BY_ID, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
@@ -40,8 +46,8 @@ const Matches = t.Object({
 
 const subject = t.String({ maxLength: LONGEST_ABSENCE_SUBJECT });
 const absenceText = t.String({ maxLength: LONGEST_ABSENCE_TEXT });
-const from = dateTime({ description: "When it begins" });
-const until = dateTime({ description: "When it ends; a time to come" });
+const from = dateTimeSchema({ description: "When it begins" });
+const until = dateTimeSchema({ description: "When it ends; a time to come" });
 
 export const GivenAbsence = strictBody({
   from,
@@ -49,7 +55,7 @@ export const GivenAbsence = strictBody({
   subject: t.Optional(
     nullable(subject, { description: "Of the replies; `Auto:` and that of the message when left out" }),
   ),
-  text: filled({ maxLength: LONGEST_ABSENCE_TEXT, description: "Of the replies" }),
+  text: filledStringSchema({ maxLength: LONGEST_ABSENCE_TEXT, description: "Of the replies" }),
 });
 
 const NONE = "null: no absence is set";
@@ -76,16 +82,16 @@ export const absenceView = (absence: Absence | undefined): Static<typeof Absence
 
 /** @throws AppError bad_request */
 export const readAbsence = ({ from, until, subject = null, text }: Static<typeof GivenAbsence>): Absence => ({
-  startsAt: readTime("from", from),
-  endsAt: readTime("until", until),
+  startsAt: readTimeField("from", from),
+  endsAt: readTimeField("until", until),
   subject,
   text,
 });
 
 /** A mailbox that the caller's policy leaves. @throws AppError not_found */
 function managed({ core }: AdminContext, { workspaceId, policy = {} }: Administrator, id: string): Managed {
-  const mailbox = mailboxAdmin.mailboxIn(core, workspaceId, id);
-  if (!leavesMailbox(policy, mailbox)) throw new AppError("not_found", `there is no mailbox ${id}`);
+  const mailbox = mailboxAdmin.getMailboxById(core, workspaceId, id);
+  if (!policyAllowsMailbox(policy, mailbox)) throw new AppError("not_found", `there is no mailbox ${id}`);
   return mailbox;
 }
 
@@ -94,16 +100,16 @@ function managed({ core }: AdminContext, { workspaceId, policy = {} }: Administr
  * that makes none. @throws PolicyRefusal
  */
 function requireMayMakeRules({ policy = {} }: Administrator, given: Static<typeof GivenRules>): void {
-  requireUnrestricted({ policy }, ["codes"]);
+  requireUnrestrictedKey({ policy }, ["codes"]);
   if (policy.changesPerHour !== undefined) {
     throw new PolicyRefusal("forbidden", "The policy of this API key limits its changes, so it makes no rules");
   }
-  if (forwardsIn(given.rules).length > 0) requireMaySend({ policy });
+  if (listForwardAddresses(given.rules).length > 0) requireMaySend({ policy });
 }
 
 /** @throws PolicyRefusal for a key that may not send whatever it likes to anybody */
 function requireMaySend({ policy = {} }: Pick<Administrator, "policy">): void {
-  requireUnrestricted({ policy }, ["recipients", "send"]);
+  requireUnrestrictedKey({ policy }, ["recipients", "send"]);
   if (policy.recipientsPerDay === undefined) return;
   throw new PolicyRefusal(
     "forbidden",
@@ -128,7 +134,7 @@ function rulesIn(text: string): Static<typeof GivenRules> {
   }
 }
 
-export const getRules = operation({
+export const getRules = defineOperation({
   name: "getRules",
   group: "Mailboxes",
   audience: "admin",
@@ -141,7 +147,7 @@ export const getRules = operation({
   response: Rules,
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "rule show",
       summary: "Show the rules of a mailbox, in their order",
       arguments: { address: "ADDRESS" },
@@ -150,11 +156,13 @@ export const getRules = operation({
   ],
   run(context, { params: { id } }) {
     const { core, caller } = context;
-    return { rules: viewRules({ options: core.options, now: core.now() }, core.db, managed(context, caller, id)) };
+    return {
+      rules: viewMailboxRules({ options: core.options, now: core.now() }, core.db, managed(context, caller, id)),
+    };
   },
 });
 
-export const setRules = operation({
+export const setRules = defineOperation({
   name: "setRules",
   group: "Mailboxes",
   audience: "admin",
@@ -178,7 +186,7 @@ export const setRules = operation({
   response: Rules,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "rule set",
       summary: "Replace the rules of a mailbox; RULES is a list in JSON",
       arguments: { address: "ADDRESS", list: "RULES" },
@@ -192,13 +200,13 @@ export const setRules = operation({
       const mailbox = managed(context, caller, id);
       requireMayMakeRules(caller, body);
       const parts = { options: core.options, now: core.now() };
-      changeRules(parts, tx, mailbox, body.rules, toRuleChanger(context, caller));
-      return { rules: viewRules(parts, tx, mailbox) };
+      replaceMailboxRules(parts, tx, mailbox, body.rules, toRuleChanger(context, caller));
+      return { rules: viewMailboxRules(parts, tx, mailbox) };
     });
   },
 });
 
-export const testRule = operation({
+export const testRule = defineOperation({
   name: "testRule",
   group: "Mailboxes",
   audience: "admin",
@@ -214,7 +222,7 @@ export const testRule = operation({
   response: Matches,
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "rule test",
       summary: "Count the conversations of a mailbox that a query finds",
       arguments: { address: "ADDRESS", match: "QUERY" },
@@ -225,15 +233,15 @@ export const testRule = operation({
   async run(context, { params: { id }, query }) {
     const { caller, core, person } = context;
     if (caller.keyId !== undefined) requireScope(person(core.db), "read");
-    requireUnrestricted(caller, ["codes"]);
+    requireUnrestrictedKey(caller, ["codes"]);
     const { id: mailboxId } = managed(context, caller, id);
     if (query.match.trim() === "") throw new AppError("bad_request", "match needs at least one character");
-    const notes = notesOn(query.match, core.now());
-    return { ...(await countMatching(core, mailboxId, query.match)), ...(notes.length > 0 && { notes }) };
+    const notes = listRuleQueryNotes(query.match, core.now());
+    return { ...(await countMatchingThreads(core, mailboxId, query.match)), ...(notes.length > 0 && { notes }) };
   },
 });
 
-export const getAbsence = operation({
+export const getAbsence = defineOperation({
   name: "getAbsence",
   group: "Mailboxes",
   audience: "admin",
@@ -246,7 +254,7 @@ export const getAbsence = operation({
   response: AbsenceOfMailbox,
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "absence show",
       arguments: { address: "ADDRESS" },
       target: "mailbox",
@@ -264,7 +272,7 @@ const changingAbsence = (context: AdminContext, id: string, absence: Absence | u
     return absenceView(findAbsence(tx, mailbox.id));
   });
 
-export const setAbsence = operation({
+export const setAbsence = defineOperation({
   name: "setAbsence",
   group: "Mailboxes",
   audience: "admin",
@@ -286,7 +294,7 @@ export const setAbsence = operation({
   response: AbsenceOfMailbox,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "absence set",
       arguments: { address: "ADDRESS" },
       options: {
@@ -304,7 +312,7 @@ export const setAbsence = operation({
   run: (context, { params: { id }, body }) => changingAbsence(context, id, readAbsence(body)),
 });
 
-export const endAbsence = operation({
+export const endAbsence = defineOperation({
   name: "endAbsence",
   group: "Mailboxes",
   audience: "admin",
@@ -317,7 +325,7 @@ export const endAbsence = operation({
   response: AbsenceOfMailbox,
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "absence end",
       arguments: { address: "ADDRESS" },
       target: "mailbox",

@@ -1,10 +1,10 @@
 /** Addresses that a workspace may not write to. */
 import type { Suppression } from "../../admin/outbound.ts";
 import * as outbound from "../../admin/outbound.ts";
-import { dateTime, email, filled, type Static, t } from "../../base/json-schema.ts";
+import { dateTimeSchema, emailSchema, filledStringSchema, type Static, t } from "../../base/json-schema.ts";
 import { toIsoTime } from "../../base/time.ts";
-import { asCommand } from "../command-line.ts";
-import { operation } from "../operation.ts";
+import { defineOperationCommand } from "../command-line.ts";
+import { defineOperation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
@@ -12,9 +12,9 @@ import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 const SuppressionSchema = t.Object(
   {
     id: t.String(),
-    address: email(),
+    address: emailSchema(),
     reason: t.String({ description: "For people to read: found by the server, or written by the person who added it" }),
-    createdAt: dateTime(),
+    createdAt: dateTimeSchema(),
   },
   { $id: "Suppression" },
 );
@@ -30,7 +30,7 @@ const toSuppressionView = ({ id, address, reason, createdAt }: Suppression): Sup
 
 const common = { group: "Suppressions", audience: "admin", scope: "admin", whole: ["mailboxes"] } as const;
 
-export const listSuppressions = operation({
+export const listSuppressions = defineOperation({
   ...common,
   name: "listSuppressions",
   method: "GET",
@@ -41,7 +41,7 @@ export const listSuppressions = operation({
   response: t.Object({ suppressions: t.Array(SuppressionSchema), nextCursor }),
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "suppression list",
       summary: "List the addresses that may not be written to",
       columns: ["id", "address", "reason", "workspace", "createdAt"],
@@ -60,21 +60,24 @@ export const listSuppressions = operation({
   },
 });
 
-export const addSuppression = operation({
+export const addSuppression = defineOperation({
   ...common,
   name: "addSuppression",
   method: "POST",
   path: "/suppressions",
   summary: "Refuse mail from the workspace to an address",
   description: "An address that is suppressed already keeps its reason and its time.",
-  body: strictBody({ address: email(), reason: t.Optional(filled({ description: "For people to read, one line" })) }),
+  body: strictBody({
+    address: emailSchema(),
+    reason: t.Optional(filledStringSchema({ description: "For people to read, one line" })),
+  }),
   example: { body: { address: "ben@example.net", reason: "Asked not to be written to" } },
   idempotent: true,
   success: 201,
   response: SuppressionSchema,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "suppression add",
       summary: "Refuse mail from a workspace to an address",
       arguments: { address: "ADDRESS" },
@@ -88,7 +91,7 @@ export const addSuppression = operation({
     act((tx, { workspaceId }) => toSuppressionView(outbound.suppress(core, tx, { workspaceId, address, reason }))),
 });
 
-export const removeSuppression = operation({
+export const removeSuppression = defineOperation({
   ...common,
   name: "removeSuppression",
   method: "DELETE",
@@ -99,7 +102,7 @@ export const removeSuppression = operation({
   response: Done,
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "suppression remove",
       arguments: { address: "ADDRESS" },
       target: "suppression",

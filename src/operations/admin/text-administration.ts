@@ -1,10 +1,16 @@
 /** The signature and templates of a mailbox (rules: Signatures and templates). */
 import { t } from "../../base/json-schema.ts";
-import { readMailboxTexts, Signature, setSignature, setTemplates, Template } from "../../mailbox/state/texts.ts";
-import { operation } from "../operation.ts";
+import {
+  readSignatureAndTemplates,
+  Signature,
+  setMailboxSignature,
+  setTemplates,
+  Template,
+} from "../../mailbox/state/texts.ts";
+import { defineOperation } from "../operation.ts";
 import { BY_ID, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
-import { mailboxFor } from "./mailbox-administration.ts";
+import { getAdministeredMailbox } from "./mailbox-administration.ts";
 
 const common = { group: "Mailboxes", audience: "admin", scope: "admin", params: BY_ID, success: 200 } as const;
 const SignatureAnswer = t.Object({ text: Signature });
@@ -13,7 +19,7 @@ const TemplatesAnswer = t.Object({ templates: t.Array(Template) });
 const LARGEST_TEMPLATES = 8 * 1_048_576;
 const LARGEST_SIGNATURE = 65_536;
 
-export const getSignature = operation({
+export const getSignature = defineOperation({
   ...common,
   name: "getSignature",
   method: "GET",
@@ -22,12 +28,12 @@ export const getSignature = operation({
   response: SignatureAnswer,
   errors: READ_ERRORS,
   run({ caller, core }, { params: { id } }) {
-    mailboxFor(core, caller, id);
-    return { text: readMailboxTexts(core.db, id).signature };
+    getAdministeredMailbox(core, caller, id);
+    return { text: readSignatureAndTemplates(core.db, id).signature };
   },
 });
 
-export const putSignature = operation({
+export const putSignature = defineOperation({
   ...common,
   name: "putSignature",
   method: "PUT",
@@ -42,12 +48,12 @@ export const putSignature = operation({
   errors: WRITE_ERRORS,
   run: ({ act, core }, { params: { id }, body: { text } }) =>
     act((tx, caller) => {
-      mailboxFor(core, caller, id);
-      return { text: setSignature(tx, id, text).signature };
+      getAdministeredMailbox(core, caller, id);
+      return { text: setMailboxSignature(tx, id, text).signature };
     }),
 });
 
-export const getTemplates = operation({
+export const getTemplates = defineOperation({
   ...common,
   name: "getTemplates",
   method: "GET",
@@ -56,12 +62,12 @@ export const getTemplates = operation({
   response: TemplatesAnswer,
   errors: READ_ERRORS,
   run({ caller, core }, { params: { id } }) {
-    mailboxFor(core, caller, id);
-    return { templates: readMailboxTexts(core.db, id).templates };
+    getAdministeredMailbox(core, caller, id);
+    return { templates: readSignatureAndTemplates(core.db, id).templates };
   },
 });
 
-export const putTemplates = operation({
+export const putTemplates = defineOperation({
   ...common,
   name: "putTemplates",
   method: "PUT",
@@ -74,7 +80,7 @@ export const putTemplates = operation({
   errors: WRITE_ERRORS,
   run: ({ act, core }, { params: { id }, body: { templates } }) =>
     act((tx, caller) => {
-      mailboxFor(core, caller, id);
+      getAdministeredMailbox(core, caller, id);
       return { templates: setTemplates(tx, id, templates).templates };
     }),
 });

@@ -11,16 +11,16 @@ import {
   LONGEST_OVERLAP_HOURS,
 } from "../../admin/developers.ts";
 import { AppError } from "../../base/errors.ts";
-import { dateTime, filled, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
-import { readTime, toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
-import { asCommand, readNumberOption, type Shown } from "../command-line.ts";
-import { appOperation, operation } from "../operation.ts";
-import { nextCursor, PAGE_QUERY, readAmong, readListPage } from "../paging.ts";
+import { dateTimeSchema, filledStringSchema, nullable, type Static, stringEnum, t } from "../../base/json-schema.ts";
+import { readTimeField, toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
+import { defineOperationCommand, readNumberOption, type Shown } from "../command-line.ts";
+import { defineAppOperation, defineOperation } from "../operation.ts";
+import { createListReader, nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 import { BY_ID, DONE, Done, strictBody } from "../shared-schemas.ts";
 import { READ_ERRORS, WRITE_ERRORS } from "./common.ts";
 
 const eventNames = t.Array(stringEnum(EVENT_NAMES), { minItems: 1, maxItems: EVENT_NAMES.length });
-const url = filled({
+const url = filledStringSchema({
   maxLength: 2_048,
   description: "https is advised; private, loopback and metadata addresses are refused",
 });
@@ -31,9 +31,9 @@ const fields = {
   events: t.Array(stringEnum(EVENT_NAMES)),
   description: t.String({ description: "For people to read; may be empty" }),
   enabled: t.Boolean({ description: "false once too many deliveries in a row failed, or an admin switched it off" }),
-  disabledAt: nullable(dateTime(), { description: "null while it is enabled" }),
+  disabledAt: nullable(dateTimeSchema(), { description: "null while it is enabled" }),
   exhausted: t.Integer({ description: "Deliveries in a row that failed all their attempts" }),
-  createdAt: dateTime(),
+  createdAt: dateTimeSchema(),
 };
 const Webhook = t.Object(fields, { $id: "Webhook" });
 
@@ -71,12 +71,12 @@ const LoggedDelivery = t.Object(
     state: stringEnum(DELIVERY_STATES),
     attempts: t.Integer({ description: "Attempts that have ended" }),
     attempting: t.Boolean({ description: "An attempt is under way" }),
-    nextAttemptAt: nullable(dateTime(), { description: "null when none is planned, and during one" }),
+    nextAttemptAt: nullable(dateTimeSchema(), { description: "null when none is planned, and during one" }),
     status: nullable(t.Integer(), { description: "HTTP status of the last response" }),
     response: nullable(t.String(), { description: "The start of its body" }),
     error: nullable(t.String(), { description: "Why the last attempt failed" }),
-    createdAt: dateTime(),
-    finishedAt: nullable(dateTime(), { description: "null until it is delivered or has failed" }),
+    createdAt: dateTimeSchema(),
+    finishedAt: nullable(dateTimeSchema(), { description: "null until it is delivered or has failed" }),
   },
   { $id: "WebhookDelivery" },
 );
@@ -84,7 +84,7 @@ const LoggedDelivery = t.Object(
 export type DeliveryView = Static<typeof LoggedDelivery>;
 
 /** A delivery as the log shows it. */
-export const deliveryView = (delivery: Delivery): DeliveryView => {
+export const webhookDeliveryView = (delivery: Delivery): DeliveryView => {
   const { id, event, eventId, eventSeq, state, attempts, leased, dueAt, status, response, error } = delivery;
   return {
     id,
@@ -105,7 +105,7 @@ export const deliveryView = (delivery: Delivery): DeliveryView => {
 
 const common = { group: "Webhooks", audience: "admin", scope: "admin", whole: ["codes"] } as const;
 
-export const listWebhooks = operation({
+export const listWebhooks = defineOperation({
   ...common,
   name: "listWebhooks",
   method: "GET",
@@ -116,7 +116,7 @@ export const listWebhooks = operation({
   response: t.Object({ webhooks: t.Array(Webhook), nextCursor }),
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "webhook list",
       summary: "List the webhook endpoints",
       columns: ["id", "url", "events", "state", "exhausted", "workspace"],
@@ -126,13 +126,13 @@ export const listWebhooks = operation({
   ],
   run({ caller: { workspaceId, policy }, core }, { query }) {
     const rowPosition = ({ createdAt, id }: Endpoint) => ({ at: createdAt, id });
-    const read = readAmong(developers.listWebhooks(core, workspaceId, policy), rowPosition, "oldest first");
+    const read = createListReader(developers.listWebhooks(core, workspaceId, policy), rowPosition, "oldest first");
     const { page, nextCursor: next } = readListPage({ query: "webhooks", rowPosition, read }, query);
     return { webhooks: page.map(toWebhookView), nextCursor: next };
   },
 });
 
-export const addWebhook = operation({
+export const addWebhook = defineOperation({
   ...common,
   name: "addWebhook",
   method: "POST",
@@ -150,7 +150,7 @@ export const addWebhook = operation({
   response: NewWebhook,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "webhook add",
       summary: "Tell a URL of events; prints the secret that they are signed with",
       options: {
@@ -169,7 +169,7 @@ export const addWebhook = operation({
     }),
 });
 
-export const getWebhook = operation({
+export const getWebhook = defineOperation({
   ...common,
   name: "getWebhook",
   method: "GET",
@@ -179,10 +179,10 @@ export const getWebhook = operation({
   success: 200,
   response: Webhook,
   errors: READ_ERRORS,
-  run: ({ caller, core }, { params: { id } }) => toWebhookView(developers.webhook(core, id, caller)),
+  run: ({ caller, core }, { params: { id } }) => toWebhookView(developers.getWebhookEndpoint(core, id, caller)),
 });
 
-export const updateWebhook = operation({
+export const updateWebhook = defineOperation({
   ...common,
   name: "updateWebhook",
   method: "PATCH",
@@ -200,7 +200,7 @@ export const updateWebhook = operation({
   response: Webhook,
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "webhook enable",
       summary: "Switch an endpoint on again that was disabled",
       arguments: { id: "ID" },
@@ -211,7 +211,7 @@ export const updateWebhook = operation({
   ],
   run: ({ act, core, requireConfirmed }, { params: { id }, body: { enabled, ...target } }) =>
     act((tx, caller) => {
-      const before = developers.webhook(core, id, caller);
+      const before = developers.getWebhookEndpoint(core, id, caller);
       if (target.url !== undefined && target.url !== before.url) requireConfirmed(tx);
       const changed = developers.changeWebhook(core, tx, id, { ...target, by: caller.keyId });
       if (enabled === undefined) return toWebhookView(changed);
@@ -219,7 +219,7 @@ export const updateWebhook = operation({
     }),
 });
 
-export const removeWebhook = operation({
+export const removeWebhook = defineOperation({
   ...common,
   name: "removeWebhook",
   method: "DELETE",
@@ -230,7 +230,7 @@ export const removeWebhook = operation({
   response: Done,
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "webhook remove",
       summary: "Remove an endpoint with its deliveries",
       arguments: { id: "ID" },
@@ -240,12 +240,12 @@ export const removeWebhook = operation({
   ],
   run: ({ act, core }, { params: { id } }) =>
     act((tx, caller) => {
-      developers.removeWebhook(core, tx, developers.webhook(core, id, caller).id);
+      developers.removeWebhook(core, tx, developers.getWebhookEndpoint(core, id, caller).id);
       return DONE;
     }),
 });
 
-export const testWebhook = operation({
+export const testWebhook = defineOperation({
   ...common,
   name: "testWebhook",
   method: "POST",
@@ -268,7 +268,7 @@ export const testWebhook = operation({
   }),
   errors: WRITE_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "webhook test",
       summary: "Send a signed sample event to an endpoint, once",
       arguments: { id: "ID" },
@@ -282,13 +282,13 @@ export const testWebhook = operation({
   ],
   run: ({ act, core }, { params, body: { event } }) =>
     act((tx, caller) => {
-      const webhook = developers.webhook(core, params.id, caller);
+      const webhook = developers.getWebhookEndpoint(core, params.id, caller);
       const test = developers.testWebhook(core, tx, webhook.id, event);
       return { id: test.id, event: test.event, eventId: test.eventId, state: "pending" as const };
     }),
 });
 
-export const rotateWebhookSecret = operation({
+export const rotateWebhookSecret = defineOperation({
   ...common,
   name: "rotateWebhookSecret",
   method: "POST",
@@ -313,12 +313,12 @@ export const rotateWebhookSecret = operation({
   response: t.Object({
     id: t.String(),
     secret,
-    previousUntil: nullable(dateTime(), { description: "The previous secret is valid until then, too" }),
+    previousUntil: nullable(dateTimeSchema(), { description: "The previous secret is valid until then, too" }),
   }),
   errors: WRITE_ERRORS,
   run: ({ act, core, requireConfirmed }, { params, body: { overlapHours = DEFAULT_OVERLAP_HOURS } }) =>
     act((tx, caller) => {
-      const { id } = developers.webhook(core, params.id, caller);
+      const { id } = developers.getWebhookEndpoint(core, params.id, caller);
       requireConfirmed(tx);
       const rotated = developers.rotateWebhookSecret(core, tx, id, overlapHours);
       return { id, secret: rotated.secret, previousUntil: toIsoTimeOrNull(rotated.previousUntil) };
@@ -328,7 +328,7 @@ export const rotateWebhookSecret = operation({
 const readDeliveryLimit = (limit: string): number =>
   readNumberOption("limit", limit, (value) => Number.isInteger(value) && value > 0, "a whole number above 0");
 
-export const listWebhookDeliveries = operation({
+export const listWebhookDeliveries = defineOperation({
   ...common,
   name: "listWebhookDeliveries",
   method: "GET",
@@ -341,7 +341,7 @@ export const listWebhookDeliveries = operation({
   response: t.Object({ deliveries: t.Array(LoggedDelivery), nextCursor }),
   errors: READ_ERRORS,
   commands: [
-    asCommand({
+    defineOperationCommand({
       name: "webhook deliveries",
       summary: "List the deliveries to an endpoint, newest first",
       arguments: { id: "ID" },
@@ -358,7 +358,7 @@ export const listWebhookDeliveries = operation({
     }),
   ],
   run({ caller, core }, { params, query: { state, ...asked } }) {
-    const { id } = developers.webhook(core, params.id, caller);
+    const { id } = developers.getWebhookEndpoint(core, params.id, caller);
     const list = {
       query: ["deliveries", id, state],
       rowPosition: ({ createdAt, seq }: Delivery) => ({ at: createdAt, id: String(seq) }),
@@ -366,17 +366,17 @@ export const listWebhookDeliveries = operation({
         developers.listDeliveries(core, id, { ...(state && { state }), before: after && Number(after.id), limit }),
     };
     const { page, nextCursor: next } = readListPage(list, asked);
-    return { deliveries: page.map(deliveryView), nextCursor: next };
+    return { deliveries: page.map(webhookDeliveryView), nextCursor: next };
   },
 });
 
-export const resendWebhookDelivery = operation({
+export const resendWebhookDelivery = defineOperation({
   ...common,
   name: "resendWebhookDelivery",
   method: "POST",
   path: "/webhooks/:id/deliveries/:delivery/resend",
   summary: "Send a delivery once more, now, with the same payload and event id",
-  params: t.Object({ id: filled(), delivery: filled() }),
+  params: t.Object({ id: filledStringSchema(), delivery: filledStringSchema() }),
   body: strictBody({}),
   bodyOptional: true,
   idempotent: true,
@@ -386,29 +386,29 @@ export const resendWebhookDelivery = operation({
   run: ({ act, core }, { params: { id, delivery } }) =>
     act((tx, caller) => {
       const { workspaceId } = caller;
-      const { seq } = developers.webhook(core, id, caller);
+      const { seq } = developers.getWebhookEndpoint(core, id, caller);
       const resent = developers.resendDelivery(core, tx, delivery, workspaceId);
       if (resent.endpointSeq !== seq) throw new AppError("not_found", `there is no webhook delivery ${delivery}`);
-      return deliveryView(resent);
+      return webhookDeliveryView(resent);
     }),
 });
 
-export const recoverWebhook = operation({
+export const recoverWebhook = defineOperation({
   ...common,
   name: "recoverWebhook",
   method: "POST",
   path: "/webhooks/:id/recover",
   summary: "Send everything again that failed since a time",
   params: BY_ID,
-  body: strictBody({ since: dateTime({ description: "Deliveries that failed then or later are sent again" }) }),
+  body: strictBody({ since: dateTimeSchema({ description: "Deliveries that failed then or later are sent again" }) }),
   example: { body: { since: "2026-03-02T09:30:00Z" } },
   idempotent: true,
   success: 202,
   response: t.Object({ resent: t.Integer({ description: "Number of deliveries" }) }),
   errors: WRITE_ERRORS,
   async run({ act, requireAdministers, caller, core }, { params, body }) {
-    const since = readTime("since", body.since);
-    const { id } = developers.webhook(core, params.id, caller);
+    const since = readTimeField("since", body.since);
+    const { id } = developers.getWebhookEndpoint(core, params.id, caller);
     const resent = await developers.recoverWebhook(core, id, since, requireAdministers);
     return act(() => ({ resent }));
   },
@@ -418,14 +418,14 @@ export const recoverWebhook = operation({
  * Shows the secret that an endpoint's deliveries are signed with, to a person who proved that it is them (rules: Keys
  * and secrets are shown once).
  */
-export const revealWebhookSecret = appOperation({
+export const revealWebhookSecret = defineAppOperation({
   name: "revealWebhookSecret",
   audience: "admin",
   method: "GET",
   path: "/webhooks/:id/secret",
   params: BY_ID,
   run({ caller, core, requireConfirmed }, { params: { id } }) {
-    const { secret, previousSecret, previousUntil } = developers.webhook(core, id, caller);
+    const { secret, previousSecret, previousUntil } = developers.getWebhookEndpoint(core, id, caller);
     requireConfirmed(core.db);
     const isRotating = previousSecret !== null && previousUntil !== null && previousUntil > core.now();
     return { secret, ...(isRotating && { previous: { secret: previousSecret, until: toIsoTime(previousUntil) } }) };

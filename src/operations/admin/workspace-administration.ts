@@ -4,7 +4,7 @@ import * as workspaceAdmin from "../../admin/workspace-admin.ts";
 import { t } from "../../base/json-schema.ts";
 import { toIsoTime } from "../../base/time.ts";
 import type { Core } from "../../store/core.ts";
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 import { strictBody } from "../shared-schemas.ts";
 
 /** `operator`: its admins administer the server, and the other workspaces. */
@@ -16,11 +16,11 @@ const toWorkspaceView = (core: Core, { id, name, pausedReason, createdAt, mostMa
   /** null: as many as it likes; the operator limits them. */
   mostMailboxes,
   mostBytes,
-  operator: workspaceAdmin.isOperator(core, id),
+  operator: workspaceAdmin.isOperatorWorkspace(core, id),
   createdAt: toIsoTime(createdAt),
 });
 
-export const getWorkspace = appOperation({
+export const getWorkspace = defineAppOperation({
   name: "getWorkspace",
   audience: "admin",
   method: "GET",
@@ -32,7 +32,7 @@ export const getWorkspace = appOperation({
   }),
 });
 
-export const renameWorkspace = appOperation({
+export const renameWorkspace = defineAppOperation({
   name: "renameWorkspace",
   audience: "admin",
   method: "PATCH",

@@ -1,11 +1,11 @@
 /** Changes in the mail of the caller's reach (rules: Changes). */
-import { filled, t } from "../../base/json-schema.ts";
+import { filledStringSchema, t } from "../../base/json-schema.ts";
 import { ChangesView, readChanges } from "../../mailbox/changing/change-feed.ts";
 import { MailboxName } from "../../mailbox/state/views.ts";
-import { operation } from "../operation.ts";
+import { defineOperation } from "../operation.ts";
 import { LONGEST_WAIT_SECONDS } from "../tool.ts";
 
-export const listChanges = operation({
+export const listChanges = defineOperation({
   name: "listChanges",
   group: "Changes",
   audience: "key",
@@ -16,7 +16,7 @@ export const listChanges = operation({
   description:
     "Without after, nothing but the present cursor: list what you need, then pass each next on as after. A conversation is listed with its latest change. One that comes into the key's reach is upserted, and one that leaves it is gone. A cursor is good for 30 days; after that the answer is 400, and you begin anew.",
   query: t.Object({
-    after: t.Optional(filled({ maxLength: 100, description: "next of an earlier answer" })),
+    after: t.Optional(filledStringSchema({ maxLength: 100, description: "next of an earlier answer" })),
     waitSeconds: t.Optional(
       t.Integer({ minimum: 0, maximum: LONGEST_WAIT_SECONDS, description: "Wait so long for a change" }),
     ),

@@ -9,9 +9,9 @@ import {
 import { DraftPatch, DraftSendRequest, NewDraftRequest } from "../../compose/requests.ts";
 import { newDraft } from "../../compose/send.ts";
 import { ProgramDraftView, SendView } from "../../compose/sending-views.ts";
-import { operation } from "../operation.ts";
-import { DONE, Done, parameter, withKey } from "../shared-schemas.ts";
-import { checkFields, LARGEST_BODY, REFUSALS, readSendTime, refuseElsewhere } from "./sending.ts";
+import { defineOperation } from "../operation.ts";
+import { DONE, Done, parameter, withIdempotencyKey } from "../shared-schemas.ts";
+import { checkMessageFields, LARGEST_BODY, REFUSALS, readSendTime, refuseForeignFields } from "./sending.ts";
 
 const common = { group: "Drafts", audience: "key" } as const;
 const byId = t.Object({ id: parameter.id });
@@ -25,7 +25,7 @@ const ELSEWHERE = {
   template: undefined,
 };
 
-export const createDraft = operation({
+export const createDraft = defineOperation({
   ...common,
   name: "createDraft",
   method: "POST",
@@ -34,12 +34,12 @@ export const createDraft = operation({
   summary: "Draft a new message",
   description:
     "Any field may be missing. It comes from the key's own mailbox unless from says otherwise. Nothing is sent.",
-  body: withKey(NewDraftRequest),
+  body: withIdempotencyKey(NewDraftRequest),
   bodyOptional: true,
   largestBody: LARGEST_BODY,
   checkBody(body) {
-    refuseElsewhere(body, { sendAt: undefined });
-    checkFields(body);
+    refuseForeignFields(body, { sendAt: undefined });
+    checkMessageFields(body);
   },
   takesFiles: true,
   example: { body: { to: ["Ben Okafor <ben@example.net>"], subject: "Contract", text: "Hello Ben,\n\nthe contract" } },
@@ -50,7 +50,7 @@ export const createDraft = operation({
   run: ({ core, caller, record }, { body, files }) => newDraft(core, caller, body, record, files),
 });
 
-export const getDraft = operation({
+export const getDraft = defineOperation({
   ...common,
   name: "getDraft",
   method: "GET",
@@ -66,7 +66,7 @@ export const getDraft = operation({
   run: ({ core, caller }, { params }) => getProgramDraft(core, caller, params.id),
 });
 
-export const updateDraft = operation({
+export const updateDraft = defineOperation({
   ...common,
   name: "updateDraft",
   method: "PATCH",
@@ -79,8 +79,8 @@ export const updateDraft = operation({
   body: DraftPatch,
   largestBody: LARGEST_BODY,
   checkBody(body) {
-    refuseElsewhere(body, { sendAt: undefined, forward: undefined, forwardAttachments: undefined });
-    checkFields(body);
+    refuseForeignFields(body, { sendAt: undefined, forward: undefined, forwardAttachments: undefined });
+    checkMessageFields(body);
   },
   takesFiles: true,
   example: { body: { revision: 1, subject: "Contract for signature" } },
@@ -91,7 +91,7 @@ export const updateDraft = operation({
     changeProgramDraft(core, caller, params.id, body, record, body.attachments && files),
 });
 
-export const deleteDraft = operation({
+export const deleteDraft = defineOperation({
   ...common,
   name: "deleteDraft",
   method: "DELETE",
@@ -110,7 +110,7 @@ export const deleteDraft = operation({
   },
 });
 
-export const sendDraft = operation({
+export const sendDraft = defineOperation({
   ...common,
   name: "sendDraft",
   method: "POST",
@@ -119,9 +119,9 @@ export const sendDraft = operation({
   summary: "Send a draft",
   description: "As it is stored, as POST /send does, or at a time. The draft is gone once it is accepted.",
   params: byId,
-  body: withKey(DraftSendRequest),
+  body: withIdempotencyKey(DraftSendRequest),
   bodyOptional: true,
-  checkBody: (body) => refuseElsewhere(body, ELSEWHERE),
+  checkBody: (body) => refuseForeignFields(body, ELSEWHERE),
   example: { body: { revision: 1 } },
   idempotent: true,
   success: 202,

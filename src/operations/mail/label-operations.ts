@@ -1,16 +1,16 @@
 /** Labels, in all mailboxes that the caller reaches (rules: Labels over the API). */
-import { filled, t } from "../../base/json-schema.ts";
+import { filledStringSchema, t } from "../../base/json-schema.ts";
 import type { LabelInReach } from "../../mailbox/state/labels.ts";
 import { labelsInReach, replaceLabel } from "../../mailbox/state/labels.ts";
 import { LabelName } from "../../mailbox/state/views.ts";
-import { operation } from "../operation.ts";
+import { defineOperation } from "../operation.ts";
 import { nextCursor, PAGE_QUERY, readListPage } from "../paging.ts";
 
 const common = { group: "Labels", audience: "key" } as const;
-const byName = t.Object({ name: filled({ description: "Of the label, in any case" }) });
+const byName = t.Object({ name: filledStringSchema({ description: "Of the label, in any case" }) });
 const Changed = t.Object({ threads: t.Integer({ description: "Conversations that were changed" }) });
 
-export const listLabels = operation({
+export const listLabels = defineOperation({
   ...common,
   name: "listLabels",
   method: "GET",
@@ -44,7 +44,7 @@ export const listLabels = operation({
   },
 });
 
-export const renameLabel = operation({
+export const renameLabel = defineOperation({
   ...common,
   name: "renameLabel",
   method: "PATCH",
@@ -64,7 +64,7 @@ export const renameLabel = operation({
   }),
 });
 
-export const deleteLabel = operation({
+export const deleteLabel = defineOperation({
   ...common,
   name: "deleteLabel",
   method: "DELETE",

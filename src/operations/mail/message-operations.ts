@@ -1,16 +1,16 @@
 /** Messages and their attachments (rules: List of messages, One message, Raw messages, Attachments). */
-import { dateTime, filled, stringEnum, t } from "../../base/json-schema.ts";
-import { arrivalsAfter, latestArrival, positionAfter } from "../../mailbox/reading/arrivals.ts";
+import { dateTimeSchema, filledStringSchema, stringEnum, t } from "../../base/json-schema.ts";
+import { arrivalsAfter, latestArrival, readArrivalPosition } from "../../mailbox/reading/arrivals.ts";
 import * as mail from "../../mailbox/reading/messages.ts";
-import { renewHtml } from "../../mailbox/reading/stored-html.ts";
+import { renewSanitizedHtml } from "../../mailbox/reading/stored-html.ts";
 import { MessageFilters, MessageSummaryView, MessageView } from "../../mailbox/state/views.ts";
 import { findDeliveryView, listRecipientProgress } from "../../outbound/progress.ts";
 import { QUEUE_STATES, RECIPIENT_FIELDS } from "../../store/schema.ts";
-import { operation } from "../operation.ts";
+import { defineOperation } from "../operation.ts";
 import { DEFAULT_LIMIT, parameter } from "../shared-schemas.ts";
 import { GO_ON, LONGEST_WAIT_SECONDS, maxChars, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
-export const listMessages = operation({
+export const listMessages = defineOperation({
   name: "listMessages",
   group: "Messages",
   audience: "key",
@@ -23,7 +23,10 @@ export const listMessages = operation({
   query: t.Object({
     ...MessageFilters.properties,
     after: t.Optional(
-      filled({ maxLength: 100, description: "nextAfter of an earlier answer, or a time: only what arrived since" }),
+      filledStringSchema({
+        maxLength: 100,
+        description: "nextAfter of an earlier answer, or a time: only what arrived since",
+      }),
     ),
     waitSeconds: t.Optional(
       t.Integer({
@@ -65,7 +68,7 @@ export const listMessages = operation({
       const messages = mail.listMessages(core, caller, asked);
       return { messages, count: messages.length, nextAfter };
     }
-    if (after !== undefined) nextAfter = positionAfter(core, after);
+    if (after !== undefined) nextAfter = readArrivalPosition(core, after);
     const messages = await wait(waitSeconds, (present) => {
       const { messages, next } = arrivalsAfter(core, present, nextAfter, asked);
       nextAfter = next;
@@ -75,7 +78,7 @@ export const listMessages = operation({
   },
 });
 
-export const getMessage = operation({
+export const getMessage = defineOperation({
   name: "getMessage",
   group: "Messages",
   audience: "key",
@@ -111,7 +114,7 @@ export const getMessage = operation({
   response: t.Object({ message: MessageView }),
   errors: [400, 401, 403, 404, 429],
   run: async ({ caller, core }, { params, query: { html = true } }) => {
-    if (html) await renewHtml(core, params.id);
+    if (html) await renewSanitizedHtml(core, params.id);
     const message = mail.getMessage(core, caller, params.id, { html });
     const delivery = findDeliveryView(core.db, caller, params.id);
     // The same object, by which renderers for models know its source.
@@ -121,7 +124,7 @@ export const getMessage = operation({
   },
 });
 
-export const getRawMessage = operation({
+export const getRawMessage = defineOperation({
   name: "getRawMessage",
   group: "Messages",
   audience: "key",
@@ -150,7 +153,7 @@ export const getRawMessage = operation({
   }),
 });
 
-export const getAttachment = operation({
+export const getAttachment = defineOperation({
   name: "getAttachment",
   group: "Attachments",
   audience: "key",
@@ -184,14 +187,14 @@ const Delivery = t.Object(
     }),
     attempts: t.Integer({ description: "Attempts that have ended" }),
     reply: t.Optional(t.String({ description: "Last reply of its server, or failure, for people to read" })),
-    nextAttemptAt: t.Optional(dateTime()),
-    settledAt: t.Optional(dateTime({ description: "When it was delivered, bounced or cancelled" })),
+    nextAttemptAt: t.Optional(dateTimeSchema()),
+    settledAt: t.Optional(dateTimeSchema({ description: "When it was delivered, bounced or cancelled" })),
     complained: t.Boolean({ description: "The recipient reported it as spam" }),
   },
   { $id: "Delivery" },
 );
 
-export const listDeliveries = operation({
+export const listDeliveries = defineOperation({
   name: "listDeliveries",
   group: "Messages",
   audience: "key",

@@ -2,7 +2,7 @@
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import type { Runtime } from "../../base/runtime.ts";
-import { requireWellFormed } from "../../compose/attached-files.ts";
+import { requireWellFormedAttachments } from "../../compose/attached-files.ts";
 import { ADDED_FIELD } from "../../compose/outgoing.ts";
 import {
   type DraftFields,
@@ -12,10 +12,10 @@ import {
   ReplyRequest,
   SendRequest,
 } from "../../compose/requests.ts";
-import { keepReply, reply, sendMessage } from "../../compose/send.ts";
+import { createReplyDraft, sendMessage, sendReply } from "../../compose/send.ts";
 import { DraftView, SendView } from "../../compose/sending-views.ts";
-import { operation } from "../operation.ts";
-import { parameter, readUntil, withKey } from "../shared-schemas.ts";
+import { defineOperation } from "../operation.ts";
+import { parameter, readTimeInComingYear, withIdempotencyKey } from "../shared-schemas.ts";
 
 /**
  * Text and HTML have at most 1 MiB together, which JSON may write in six times as many bytes (RFC 8259 §7). The rest is
@@ -40,7 +40,7 @@ const ELSEWHERE: Record<string, string | undefined> = {
 };
 
 /** @throws AppError bad_request for a field of `elsewhere` */
-export function refuseElsewhere(body: object, elsewhere: Record<string, string | undefined>): void {
+export function refuseForeignFields(body: object, elsewhere: Record<string, string | undefined>): void {
   for (const [name, ours] of Object.entries(elsewhere)) {
     if (!Object.hasOwn(body, name)) continue;
     const instead = ours === undefined ? "there is nothing like it" : `it is called ${ours}`;
@@ -49,22 +49,22 @@ export function refuseElsewhere(body: object, elsewhere: Record<string, string |
 }
 
 /** Checks what any message may have, also an unfinished one. @throws AppError bad_request */
-export function checkFields(body: Content): void {
+export function checkMessageFields(body: Content): void {
   const { attachments = [], headers = {} } = body;
-  refuseElsewhere(body, ELSEWHERE);
+  refuseForeignFields(body, ELSEWHERE);
   for (const [name, value] of Object.entries(headers)) {
     if (!ADDED_FIELD.test(name)) {
       throw new AppError("bad_request", "headers takes fields called X-… and List-…, of letters, digits, - and _");
     }
     if (/\p{Cc}/u.test(value)) throw new AppError("bad_request", `headers: ${name} must be one line of text`);
   }
-  requireWellFormed(attachments);
+  requireWellFormedAttachments(attachments);
 }
 
 /** @throws AppError bad_request */
 function checkContent(body: Content, isForward = false): void {
   const { text = "", html = "" } = body;
-  checkFields(body);
+  checkMessageFields(body);
   if (text === "" && html === "" && !isForward) {
     throw new AppError("bad_request", "text or html is required, and must not be empty");
   }
@@ -80,7 +80,7 @@ function checkForwarding(body: DraftReplyArguments): void {
 
 /** Reads when a message is to be sent, as epoch ms. @throws AppError bad_request */
 export const readSendTime = ({ sendAt }: { sendAt?: string }, { now }: Pick<Runtime, "now">): { at?: number } =>
-  sendAt === undefined ? {} : { at: readUntil("sendAt", sendAt, now()) };
+  sendAt === undefined ? {} : { at: readTimeInComingYear("sendAt", sendAt, now()) };
 
 /** @throws AppError bad_request for a field without an address */
 function requireAddress(name: "from" | "to", given: string | string[]): void {
@@ -106,7 +106,7 @@ const REPLY_ABOUT = {
   quote: "Append the previous message",
 };
 
-export const replyToThread = operation({
+export const replyToThread = defineOperation({
   name: "replyToThread",
   group: "Sending",
   audience: "key",
@@ -117,7 +117,7 @@ export const replyToThread = operation({
   description:
     "Goes to Reply-To, else From, of the newest message that came in, threaded with In-Reply-To and References. Accepted means durably queued: message.delivered or message.bounced follows for the recipients. Nothing is sent when it is refused.",
   params: t.Object({ id: parameter.id }),
-  body: withKey(ReplyRequest),
+  body: withIdempotencyKey(ReplyRequest),
   largestBody: LARGEST_BODY,
   checkBody: (body) => checkContent(body),
   takesFiles: true,
@@ -128,17 +128,17 @@ export const replyToThread = operation({
       "Send a reply to the newest sender, or all; subject and threading headers are set. text, html or forward is required.",
     annotations: SENDS,
     about: { ...REPLY_ABOUT, sendAt: LATER, idempotencyKey: ONCE },
-    instead: { body: withKey(ReplyArguments), checkBody: checkForwarding },
+    instead: { body: withIdempotencyKey(ReplyArguments), checkBody: checkForwarding },
     result: SENT,
   },
   success: 202,
   response: SendView,
   errors: REFUSALS,
   run: ({ core, caller, record }, { params, body, files }) =>
-    reply(core, caller, params.id, { ...body, ...readSendTime(body, core.runtime) }, record, files),
+    sendReply(core, caller, params.id, { ...body, ...readSendTime(body, core.runtime) }, record, files),
 });
 
-export const draftReply = operation({
+export const draftReply = defineOperation({
   name: "draftReply",
   group: "Sending",
   audience: "key",
@@ -152,7 +152,7 @@ export const draftReply = operation({
   body: DraftReplyRequest,
   largestBody: LARGEST_BODY,
   checkBody(body) {
-    refuseElsewhere(body, { sendAt: undefined });
+    refuseForeignFields(body, { sendAt: undefined });
     checkContent(body);
   },
   takesFiles: true,
@@ -165,7 +165,7 @@ export const draftReply = operation({
     instead: {
       body: DraftReplyArguments,
       checkBody(body: DraftReplyArguments) {
-        refuseElsewhere(body, { sendAt: undefined });
+        refuseForeignFields(body, { sendAt: undefined });
         checkForwarding(body);
       },
     },
@@ -174,10 +174,10 @@ export const draftReply = operation({
   success: 201,
   response: DraftView,
   errors: [400, 401, 403, 404, 413, 422, 429],
-  run: ({ core, caller }, { params, body, files }) => keepReply(core, caller, params.id, body, files),
+  run: ({ core, caller }, { params, body, files }) => createReplyDraft(core, caller, params.id, body, files),
 });
 
-export const sendEmail = operation({
+export const sendEmail = defineOperation({
   name: "sendEmail",
   group: "Sending",
   audience: "key",
@@ -187,7 +187,7 @@ export const sendEmail = operation({
   summary: "Send a message",
   description:
     "Accepted means durably queued: message.delivered or message.bounced follows for the recipients. Nothing is sent when it is refused: one recipient that is malformed or suppressed refuses the whole request.",
-  body: withKey(SendRequest),
+  body: withIdempotencyKey(SendRequest),
   largestBody: LARGEST_BODY,
   checkBody(body) {
     requireAddress("from", body.from);

@@ -3,16 +3,16 @@
  * conversation, Changing a conversation). Reading marks nothing read.
  */
 import { AppError } from "../../base/errors.ts";
-import { dateTime, nullable, t } from "../../base/json-schema.ts";
+import { dateTimeSchema, nullable, t } from "../../base/json-schema.ts";
 import * as conversations from "../../mailbox/changing/threads.ts";
 import * as listing from "../../mailbox/reading/listing.ts";
-import { renewHtml } from "../../mailbox/reading/stored-html.ts";
+import { renewSanitizedHtml } from "../../mailbox/reading/stored-html.ts";
 import * as mailboxes from "../../mailbox/state/mailboxes.ts";
 import {
-  listFolder,
+  listFolderSchema,
   MailboxName,
   MailboxView,
-  searchQuery,
+  searchQuerySchema,
   ThreadDetailView,
   ThreadFilters,
   ThreadListView,
@@ -20,12 +20,12 @@ import {
   ThreadView,
 } from "../../mailbox/state/views.ts";
 import { TERMS } from "../../search/operators.ts";
-import { operation } from "../operation.ts";
+import { defineOperation } from "../operation.ts";
 import { PAGE_QUERY } from "../paging.ts";
-import { DEFAULT_LIMIT, parameter, readUntil } from "../shared-schemas.ts";
+import { DEFAULT_LIMIT, parameter, readTimeInComingYear } from "../shared-schemas.ts";
 import { GO_ON, maxChars, NEXT, newTextOnly, offset, READS_MAIL, TOTAL } from "../tool.ts";
 
-export const listMailboxes = operation({
+export const listMailboxes = defineOperation({
   name: "listMailboxes",
   group: "Mailboxes",
   audience: "key",
@@ -49,7 +49,7 @@ export const listMailboxes = operation({
 /** The fields of list_threads and search_mail. */
 const LIST_RESULT = { text: "string", threads: "array", nextCursor: "string|null", unread: "integer" };
 
-export const listThreads = operation({
+export const listThreads = defineOperation({
   name: "listThreads",
   group: "Threads",
   audience: "key",
@@ -85,7 +85,7 @@ export const listThreads = operation({
 /** The query language, for programs and models. */
 const SYNTAX = `Words and "phrases", all must match; ${TERMS.map(({ term, example }) => term + example).join(" ")}; - excludes`;
 
-export const searchMail = operation({
+export const searchMail = defineOperation({
   name: "searchMail",
   group: "Threads",
   audience: "key",
@@ -94,9 +94,9 @@ export const searchMail = operation({
   scope: "read",
   summary: "Search conversations, newest or best match first",
   query: t.Object({
-    q: searchQuery(`${SYNTAX}. Ages are in d, w, m or y`),
+    q: searchQuerySchema(`${SYNTAX}. Ages are in d, w, m or y`),
     mailbox: t.Optional(MailboxName),
-    folder: listFolder("Without it and in:, every folder except trash and spam is searched"),
+    folder: listFolderSchema("Without it and in:, every folder except trash and spam is searched"),
     sort: ThreadFilters.properties.sort,
     ...PAGE_QUERY,
   }),
@@ -123,7 +123,7 @@ export const searchMail = operation({
     listing.searchThreads(core, caller, { ...filters, limit }),
 });
 
-export const getThread = operation({
+export const getThread = defineOperation({
   name: "getThread",
   group: "Threads",
   audience: "key",
@@ -156,12 +156,12 @@ export const getThread = operation({
   response: ThreadDetailView,
   errors: [400, 401, 403, 404, 429],
   run: async ({ caller, core }, { params, query: { html = true } }) => {
-    if (html) await renewHtml(core, params.id);
+    if (html) await renewSanitizedHtml(core, params.id);
     return conversations.getThread(core, caller, params.id, { html });
   },
 });
 
-export const updateThread = operation({
+export const updateThread = defineOperation({
   name: "updateThread",
   group: "Threads",
   audience: "key",
@@ -189,7 +189,7 @@ export const updateThread = operation({
 export const MOST_AT_ONCE = 100;
 const CHANGES = Object.keys(ThreadPatch.properties);
 
-export const updateThreads = operation({
+export const updateThreads = defineOperation({
   name: "updateThreads",
   group: "Threads",
   audience: "key",
@@ -223,7 +223,7 @@ export const updateThreads = operation({
   run: ({ caller, core }, { body: { ids, ...patch } }) => conversations.updateThreads(core, caller, ids, patch),
 });
 
-export const snoozeThread = operation({
+export const snoozeThread = defineOperation({
   name: "snoozeThread",
   group: "Threads",
   audience: "key",
@@ -235,7 +235,7 @@ export const snoozeThread = operation({
     "A snoozed conversation leaves the inbox, and returns there unread at that time, or with new mail. It needs manage access, and is refused (409) in drafts, spam and trash.",
   params: t.Object({ id: parameter.id }),
   body: t.Object(
-    { until: nullable(dateTime(), { description: "Within the year to come; null returns it to the inbox now" }) },
+    { until: nullable(dateTimeSchema(), { description: "Within the year to come; null returns it to the inbox now" }) },
     { additionalProperties: false },
   ),
   example: { body: { until: null } },
@@ -243,7 +243,7 @@ export const snoozeThread = operation({
   response: t.Object({ thread: ThreadView }),
   errors: [400, 401, 403, 404, 409, 413, 429],
   run({ caller, core }, { params, body: { until } }) {
-    const at = until === null ? null : readUntil("until", until, core.now());
+    const at = until === null ? null : readTimeInComingYear("until", until, core.now());
     const thread = conversations.snoozeThread(core, caller, params.id, at);
     core.wake("wake-snoozed");
     return { thread };

@@ -2,12 +2,12 @@
 import * as domains from "../../admin/domains.ts";
 import { makeDkimKeys } from "../../admin/domains.ts";
 import * as people from "../../admin/people.ts";
-import { hashPassword, type Workspace } from "../../admin/people.ts";
+import { hashNewPassword, type Workspace } from "../../admin/people.ts";
 import * as workspaceAdmin from "../../admin/workspace-admin.ts";
 import { nullable, t } from "../../base/json-schema.ts";
 import { toIsoTime } from "../../base/time.ts";
 import type { MailCore } from "../../mailbox/state/mail-core.ts";
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 import { BY_ID, strictBody } from "../shared-schemas.ts";
 
 function toWorkspaceListing(
@@ -27,7 +27,7 @@ function toWorkspaceListing(
   };
 }
 
-export const listWorkspaces = appOperation({
+export const listWorkspaces = defineAppOperation({
   name: "listWorkspaces",
   audience: "operator",
   method: "GET",
@@ -38,7 +38,7 @@ export const listWorkspaces = appOperation({
 });
 
 /** Adds a workspace with its domain and its owner, who gets a mailbox there. */
-export const addWorkspace = appOperation({
+export const addWorkspace = defineAppOperation({
   name: "addWorkspace",
   audience: "operator",
   method: "POST",
@@ -52,7 +52,7 @@ export const addWorkspace = appOperation({
   }),
   success: 201,
   async run(context, { body: { name, domain, email, owner, password } }) {
-    const [keys, passwordHash] = await Promise.all([makeDkimKeys(), hashPassword(password)]);
+    const [keys, passwordHash] = await Promise.all([makeDkimKeys(), hashNewPassword(password)]);
     const { act, core, requireConfirmed } = context;
     return act((tx) => {
       requireConfirmed(tx);
@@ -72,7 +72,7 @@ export const addWorkspace = appOperation({
 });
 
 /** The operator alone pauses and resumes a workspace, their own included. */
-export const pauseWorkspace = appOperation({
+export const pauseWorkspace = defineAppOperation({
   name: "pauseWorkspace",
   audience: "operator",
   method: "PATCH",

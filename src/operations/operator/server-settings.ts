@@ -6,7 +6,7 @@ import type { Known } from "../../doctor/doctor.ts";
 import type { Core } from "../../store/core.ts";
 import type { SettingRow } from "../../store/settings.ts";
 import type { Tx } from "../../store/store.ts";
-import { appOperation, type OperatorContext } from "../operation.ts";
+import { defineAppOperation, type OperatorContext } from "../operation.ts";
 import { strictBody } from "../shared-schemas.ts";
 
 /** `commandLine`: the setting can only be changed at the command line. */
@@ -18,7 +18,7 @@ const toSettingView = ({ options }: Core, { name, value, default: preset, descri
   ...(options.isPath(name) && { commandLine: true as const }),
 });
 
-export const getServer = appOperation({
+export const getServer = defineAppOperation({
   name: "getServer",
   audience: "operator",
   method: "GET",
@@ -52,7 +52,7 @@ function change(context: OperatorContext, name: string, work: (tx: Tx) => void) 
 const BY_NAME = t.Object({ name: t.String() });
 
 /** `value` as in `mailroom settings set`. */
-export const setSetting = appOperation({
+export const setSetting = defineAppOperation({
   name: "setSetting",
   audience: "operator",
   method: "PATCH",
@@ -64,7 +64,7 @@ export const setSetting = appOperation({
 });
 
 /** Restores the default. */
-export const resetSetting = appOperation({
+export const resetSetting = defineAppOperation({
   name: "resetSetting",
   audience: "operator",
   method: "DELETE",
@@ -84,7 +84,7 @@ async function known({ doctor }: OperatorContext) {
   return { running, last: toLookView(last), daily: toLookView(daily) };
 }
 
-export const getFindings = appOperation({
+export const getFindings = defineAppOperation({
   name: "getFindings",
   audience: "operator",
   method: "GET",
@@ -95,7 +95,7 @@ export const getFindings = appOperation({
 /**
  * Begins an examination, unless one is under way. Some checks wait for other servers; `getFindings` tells the progress.
  */
-export const examineServer = appOperation({
+export const examineServer = defineAppOperation({
   name: "examineServer",
   audience: "operator",
   method: "POST",

@@ -7,11 +7,11 @@ import { stringEnum, t } from "../../base/json-schema.ts";
 import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import { wantsLabelFolders } from "../../mailbox/imap/label-folders.ts";
 import { APP_PASSWORD_ACCESS } from "../../store/schema.ts";
-import { appOperation, hasProfile } from "../operation.ts";
+import { defineAppOperation, hasMailProfile } from "../operation.ts";
 import { BY_ID } from "../shared-schemas.ts";
 
 /** Newest first. */
-export const listAppPasswords = appOperation({
+export const listAppPasswords = defineAppOperation({
   name: "listAppPasswords",
   audience: "person",
   method: "GET",
@@ -27,12 +27,12 @@ export const listAppPasswords = appOperation({
         lastUsedAt: toIsoTimeOrNull(lastUsedAt),
       })),
     labelFolders: wantsLabelFolders(core.db, caller.userId),
-    mailApps: { ...mailApps, profile: hasProfile(mailApps) && { signed: signsProfiles() } },
+    mailApps: { ...mailApps, profile: hasMailProfile(mailApps) && { signed: signsProfiles() } },
   }),
 });
 
 /** The password is told here and never again. `access`: `all` if it is left out. */
-export const createAppPassword = appOperation({
+export const createAppPassword = defineAppOperation({
   name: "createAppPassword",
   audience: "person",
   method: "POST",
@@ -47,7 +47,7 @@ export const createAppPassword = appOperation({
   },
 });
 
-export const revokeAppPassword = appOperation({
+export const revokeAppPassword = defineAppOperation({
   name: "revokeAppPassword",
   audience: "person",
   method: "DELETE",
@@ -61,7 +61,7 @@ export const revokeAppPassword = appOperation({
 });
 
 /** `labelFolders`: mail apps see labels as mailboxes, too. */
-export const setMailAppPreferences = appOperation({
+export const setMailAppPreferences = defineAppOperation({
   name: "setMailAppPreferences",
   audience: "person",
   method: "PATCH",

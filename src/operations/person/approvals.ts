@@ -4,7 +4,7 @@ import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import * as drafts from "../../compose/write-drafts.ts";
 import type { HeldMessage } from "../../outbound/approval.ts";
 import * as approvals from "../../outbound/approval.ts";
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 import { BY_ID } from "../shared-schemas.ts";
 
 const MOST_LISTED = 100;
@@ -25,7 +25,7 @@ const summary = (
 });
 
 /** Lists what the person may approve, the longest waiting first. `more`: there are more than these. */
-export const listApprovals = appOperation({
+export const listApprovals = defineAppOperation({
   name: "listApprovals",
   audience: "person",
   method: "GET",
@@ -44,7 +44,7 @@ export const listApprovals = appOperation({
 });
 
 /** Answers a message that was not sent, whatever was decided about it, with every recipient. */
-export const getApproval = appOperation({
+export const getApproval = defineAppOperation({
   name: "getApproval",
   audience: "person",
   method: "GET",
@@ -68,12 +68,12 @@ export const getApproval = appOperation({
 });
 
 /** Makes a draft of the person's own with what the message has. */
-export const copyHeld = appOperation({
+export const copyHeld = defineAppOperation({
   name: "copyHeld",
   audience: "person",
   method: "POST",
   path: "/approvals/:id/copy",
   params: BY_ID,
   success: 201,
-  run: ({ core, caller }, { params: { id } }) => drafts.copyHeld(core, caller, id),
+  run: ({ core, caller }, { params: { id } }) => drafts.copyHeldToDraft(core, caller, id),
 });

@@ -1,5 +1,5 @@
 /** Writing mail in the app: drafts, their attachments, and sending them now or later. */
-import { dateTime, t } from "../../base/json-schema.ts";
+import { dateTimeSchema, t } from "../../base/json-schema.ts";
 import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
 import * as draftSending from "../../compose/draft-sending.ts";
 import { DraftRequest } from "../../compose/requests.ts";
@@ -8,15 +8,15 @@ import * as drafts from "../../compose/write-drafts.ts";
 import { markedDrafts, readDraft, removeDraft, scheduledDrafts } from "../../mailbox/changing/drafts.ts";
 import { heldMarks } from "../../mailbox/changing/holds.ts";
 import * as approvals from "../../outbound/approval.ts";
-import { appOperation } from "../operation.ts";
-import { BY_ID, readUntil } from "../shared-schemas.ts";
+import { defineAppOperation } from "../operation.ts";
+import { BY_ID, readTimeInComingYear } from "../shared-schemas.ts";
 
 /** Text and HTML of 1 MiB, which JSON may write in six times as many bytes (RFC 8259 §7), and addresses. */
 const LARGEST_DRAFT = 8 * 1_048_576;
 const MOST_APPROVED = 500;
 
 /** `answers`: id of the conversation that it replies to. */
-export const beginDraft = appOperation({
+export const beginDraft = defineAppOperation({
   name: "beginDraft",
   audience: "person",
   method: "POST",
@@ -28,7 +28,7 @@ export const beginDraft = appOperation({
 });
 
 /** Lists the latest drafts of a mailbox with what lists show of them, and the messages that were held. */
-export const listMarkedDrafts = appOperation({
+export const listMarkedDrafts = defineAppOperation({
   name: "listMarkedDrafts",
   audience: "person",
   method: "GET",
@@ -50,7 +50,7 @@ export const listMarkedDrafts = appOperation({
 });
 
 /** Lists what a mailbox sends later, the next first: its scheduled drafts, and messages that were approved for later. */
-export const listScheduled = appOperation({
+export const listScheduled = defineAppOperation({
   name: "listScheduled",
   audience: "person",
   method: "GET",
@@ -74,7 +74,7 @@ export const listScheduled = appOperation({
 });
 
 /** Has every recipient, Bcc included, if the person may send it. */
-export const openDraft = appOperation({
+export const openDraft = defineAppOperation({
   name: "openDraft",
   audience: "person",
   method: "GET",
@@ -84,7 +84,7 @@ export const openDraft = appOperation({
 });
 
 /** `revision`: the one that was opened. */
-export const saveDraft = appOperation({
+export const saveDraft = defineAppOperation({
   name: "saveDraft",
   audience: "person",
   method: "PATCH",
@@ -95,7 +95,7 @@ export const saveDraft = appOperation({
   run: ({ core, caller }, { params, body }) => drafts.saveDraft(core, caller, body, { draftId: params.id }),
 });
 
-export const discardDraft = appOperation({
+export const discardDraft = defineAppOperation({
   name: "discardDraft",
   audience: "person",
   method: "DELETE",
@@ -107,7 +107,7 @@ export const discardDraft = appOperation({
 });
 
 /** `attachments`: the ids that the page shows. `at`: when to send it if not now. */
-export const sendOpenedDraft = appOperation({
+export const sendOpenedDraft = defineAppOperation({
   name: "sendOpenedDraft",
   audience: "person",
   method: "POST",
@@ -117,17 +117,17 @@ export const sendOpenedDraft = appOperation({
     ...DraftRequest.properties,
     revision: t.Integer(),
     attachments: t.Array(t.String()),
-    at: t.Optional(dateTime()),
+    at: t.Optional(dateTimeSchema()),
   }),
   largestBody: LARGEST_DRAFT,
   run: ({ core, caller }, { params, body: { at, ...request } }) =>
     draftSending.sendDraft(core, caller, params.id, {
       ...request,
-      ...(at !== undefined && { at: readUntil("at", at, core.now()) }),
+      ...(at !== undefined && { at: readTimeInComingYear("at", at, core.now()) }),
     }),
 });
 
-export const undoSend = appOperation({
+export const undoSend = defineAppOperation({
   name: "undoSend",
   audience: "person",
   method: "POST",
@@ -136,17 +136,17 @@ export const undoSend = appOperation({
   run: ({ core, caller }, { params }) => draftSending.undoSend(core, caller, params.id),
 });
 
-export const detachFile = appOperation({
+export const detachFile = defineAppOperation({
   name: "detachFile",
   audience: "person",
   method: "DELETE",
   path: "/drafts/:id/attachments/:attachmentId",
   params: t.Object({ id: t.String(), attachmentId: t.String() }),
-  run: ({ core, caller }, { params }) => drafts.detach(core, caller, params.id, params.attachmentId),
+  run: ({ core, caller }, { params }) => drafts.detachFromDraft(core, caller, params.id, params.attachmentId),
 });
 
 /** Recipients and quotation of a reply. `all`: to everybody. */
-export const getReplyDefaults = appOperation({
+export const getReplyDefaults = defineAppOperation({
   name: "getReplyDefaults",
   audience: "person",
   method: "GET",
@@ -157,21 +157,21 @@ export const getReplyDefaults = appOperation({
 });
 
 /** Drafts that reply to the conversation. */
-export const listDraftsAnswering = appOperation({
+export const listDraftsAnswering = defineAppOperation({
   name: "listDraftsAnswering",
   audience: "person",
   method: "GET",
   path: "/threads/:id/drafts",
   params: BY_ID,
-  run: ({ core, caller }, { params }) => ({ drafts: drafts.listAnswering(core, caller, params.id) }),
+  run: ({ core, caller }, { params }) => ({ drafts: drafts.listReplyDrafts(core, caller, params.id) }),
 });
 
-export const forwardMessage = appOperation({
+export const forwardMessage = defineAppOperation({
   name: "forwardMessage",
   audience: "person",
   method: "POST",
   path: "/messages/:id/forward",
   params: BY_ID,
   success: 201,
-  run: ({ core, caller }, { params }) => drafts.forward(core, caller, params.id),
+  run: ({ core, caller }, { params }) => drafts.createForwardDraft(core, caller, params.id),
 });

@@ -1,13 +1,13 @@
 /** The first run, for browsers with the token that the server printed, while there is no workspace. */
 import { startSession } from "../../access/sessions.ts";
 import { t } from "../../base/json-schema.ts";
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 
 const LARGEST_BODY = 16_384;
 const token = t.String({ maxLength: 200 });
 
 /** `due`: the server has no workspace yet. */
-export const getSetup = appOperation({
+export const getSetup = defineAppOperation({
   name: "getSetup",
   audience: "visitor",
   method: "GET",
@@ -15,7 +15,7 @@ export const getSetup = appOperation({
   run: ({ firstRun }) => ({ due: firstRun.isDue() }),
 });
 
-export const checkSetupToken = appOperation({
+export const checkSetupToken = defineAppOperation({
   name: "checkSetupToken",
   audience: "visitor",
   method: "POST",
@@ -26,7 +26,7 @@ export const checkSetupToken = appOperation({
 });
 
 /** Does what `mailroom setup` does (rules: Setup), and signs the owner in. The API key is told here and never again. */
-export const setUpServer = appOperation({
+export const setUpServer = defineAppOperation({
   name: "setUpServer",
   audience: "visitor",
   method: "POST",

@@ -4,7 +4,7 @@ import { listLabels, replaceLabel, setLabelColour } from "../../mailbox/state/la
 import { reachedMailbox } from "../../mailbox/state/mailboxes.ts";
 import { LabelName } from "../../mailbox/state/views.ts";
 import { LABEL_COLOURS } from "../../store/schema.ts";
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 
 const MOST_LABELS = 500;
 
@@ -13,7 +13,7 @@ const IN_MAILBOX = { mailbox: t.String() };
 /** A label, in upper or lower case. */
 const NAMED = t.Object({ label: t.String() });
 
-export const completeLabels = appOperation({
+export const completeLabels = defineAppOperation({
   name: "completeLabels",
   audience: "person",
   method: "GET",
@@ -23,7 +23,7 @@ export const completeLabels = appOperation({
 });
 
 /** Changes a label on every conversation of the mailbox. */
-export const changeLabel = appOperation({
+export const changeLabel = defineAppOperation({
   name: "changeLabel",
   audience: "person",
   method: "PATCH",
@@ -45,7 +45,7 @@ export const changeLabel = appOperation({
 });
 
 /** Removes a label from every conversation of the mailbox. */
-export const removeLabel = appOperation({
+export const removeLabel = defineAppOperation({
   name: "removeLabel",
   audience: "person",
   method: "DELETE",

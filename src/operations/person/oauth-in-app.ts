@@ -1,7 +1,7 @@
 /** How a person answers a program that asks to be let in (rules: OAuth). */
-import { type Caller, findPerson, findReachableMailboxes } from "../../access/caller.ts";
-import { listKeys, revokeKey } from "../../access/credentials.ts";
-import { readPolicy } from "../../access/policy.ts";
+import { type Caller, findPersonAsCaller, findReachableMailboxes } from "../../access/caller.ts";
+import { listApiKeys, revokeApiKey } from "../../access/credentials.ts";
+import { normalizeKeyPolicy } from "../../access/policy.ts";
 import { AppError } from "../../base/errors.ts";
 import { stringEnum, t } from "../../base/json-schema.ts";
 import { toIsoTime, toIsoTimeOrNull } from "../../base/time.ts";
@@ -9,7 +9,7 @@ import { resolveMailboxId } from "../../mailbox/state/mailboxes.ts";
 import { SCOPES } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { KeyPolicy, readKeyPolicy } from "../admin/key-administration.ts";
-import { appOperation, type PersonContext } from "../operation.ts";
+import { defineAppOperation, type PersonContext } from "../operation.ts";
 import { BY_ID } from "../shared-schemas.ts";
 
 const answering = ({ session, caller }: Pick<PersonContext, "session" | "caller">) => ({
@@ -18,7 +18,7 @@ const answering = ({ session, caller }: Pick<PersonContext, "session" | "caller"
 });
 
 /** `query`: of the URL that the program opened in the browser. */
-export const openAuthorization = appOperation({
+export const openAuthorization = defineAppOperation({
   name: "openAuthorization",
   audience: "person",
   method: "POST",
@@ -28,7 +28,7 @@ export const openAuthorization = appOperation({
 });
 
 /** `lasts`: its access lasts longer, since the program does not renew it. */
-export const approveAuthorization = appOperation({
+export const approveAuthorization = defineAppOperation({
   name: "approveAuthorization",
   audience: "person",
   method: "POST",
@@ -43,10 +43,10 @@ export const approveAuthorization = appOperation({
     const { core, oauth, requireConfirmed } = context;
     return core.store.transact((tx) => {
       requireConfirmed(tx);
-      const caller = findPerson(tx, context.caller.userId);
+      const caller = findPersonAsCaller(tx, context.caller.userId);
       if (!caller) throw new AppError("unauthorized", "Sign in to continue");
       const reached = findReachableMailboxes(tx, caller);
-      const policy = readPolicy(readKeyPolicy(chosen.policy), (named) => {
+      const policy = normalizeKeyPolicy(readKeyPolicy(chosen.policy), (named) => {
         const mailbox = reached.get(resolveMailboxId(tx, caller, named))?.mailbox;
         return named === mailbox?.id ? named : mailbox?.address;
       });
@@ -56,7 +56,7 @@ export const approveAuthorization = appOperation({
   },
 });
 
-export const denyAuthorization = appOperation({
+export const denyAuthorization = defineAppOperation({
   name: "denyAuthorization",
   audience: "person",
   method: "POST",
@@ -67,12 +67,12 @@ export const denyAuthorization = appOperation({
 
 /** The person's live grants. */
 const listLiveGrants = (db: Db, { workspaceId, userId }: Caller) =>
-  listKeys(db, workspaceId).flatMap(({ client, revokedAt, ...key }) =>
+  listApiKeys(db, workspaceId).flatMap(({ client, revokedAt, ...key }) =>
     client && revokedAt === null && key.userId === userId ? [{ ...key, client }] : [],
   );
 
 /** Newest first: also for members, who do not see the settings of keys. */
-export const listGrants = appOperation({
+export const listGrants = defineAppOperation({
   name: "listGrants",
   audience: "person",
   method: "GET",
@@ -89,7 +89,7 @@ export const listGrants = appOperation({
   }),
 });
 
-export const revokeGrant = appOperation({
+export const revokeGrant = defineAppOperation({
   name: "revokeGrant",
   audience: "person",
   method: "DELETE",
@@ -100,7 +100,7 @@ export const revokeGrant = appOperation({
       if (!listLiveGrants(tx, caller).some((grant) => grant.id === id)) {
         throw new AppError("not_found", "You have given no such program access");
       }
-      revokeKey(tx, id, core.now());
+      revokeApiKey(tx, id, core.now());
     });
   },
 });

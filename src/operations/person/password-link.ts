@@ -1,15 +1,15 @@
 /** The page that a link to choose a password leads to, for browsers in which nobody needs to be signed in. */
-import { createSlots } from "../../access/slowdown.ts";
+import { createConcurrencyLimits } from "../../access/slowdown.ts";
 import * as people from "../../admin/people.ts";
-import { hashPassword } from "../../admin/people.ts";
+import { hashNewPassword } from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
-import { appOperation, type VisitorContext } from "../operation.ts";
+import { defineAppOperation, type VisitorContext } from "../operation.ts";
 
 const LARGEST_BODY = 16_384;
 const token = t.String({ maxLength: 200 });
 /** Guesses of one source at once, and waiting. */
-const guesses = createSlots({ atOnce: 1, mostWaiting: 20 });
+const guesses = createConcurrencyLimits({ atOnce: 1, mostWaiting: 20 });
 
 /**
  * Finds whom a link is for. A wrong one is slowed like a failed sign-in.
@@ -17,7 +17,7 @@ const guesses = createSlots({ atOnce: 1, mostWaiting: 20 });
  */
 async function requireLink({ core, identity, source }: VisitorContext, token: string) {
   try {
-    return people.invitedBy(core, core.db, token);
+    return people.getPasswordLinkUser(core, core.db, token);
   } catch (error) {
     if (error instanceof AppError) await guesses.within(source, () => identity.slowdown.failed(source));
     throw error;
@@ -25,7 +25,7 @@ async function requireLink({ core, identity, source }: VisitorContext, token: st
 }
 
 /** Tells whom a link is for, and leaves it as it is. `isReset`: they have a password already. */
-export const checkPasswordLink = appOperation({
+export const checkPasswordLink = defineAppOperation({
   name: "checkPasswordLink",
   audience: "visitor",
   method: "POST",
@@ -39,7 +39,7 @@ export const checkPasswordLink = appOperation({
 });
 
 /** Sets the password of the person for whom a link is, and uses the link up; they sign in with it next. */
-export const choosePassword = appOperation({
+export const choosePassword = defineAppOperation({
   name: "choosePassword",
   audience: "visitor",
   method: "POST",
@@ -50,7 +50,7 @@ export const choosePassword = appOperation({
     const { core, source } = context;
     // Before the hash, so that strangers cannot have passwords hashed.
     const { id: userId } = await requireLink(context, token);
-    const passwordHash = await hashPassword(password);
+    const passwordHash = await hashNewPassword(password);
     core.store.transact((tx) => people.choosePassword(core, tx, token, passwordHash));
     core.log.info("a password was chosen with a link", { source, userId });
   },

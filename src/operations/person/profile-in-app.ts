@@ -1,11 +1,11 @@
 /** A person's own profile: display name, password, and how long what they send can be undone. */
 import * as people from "../../admin/people.ts";
-import { hashPassword } from "../../admin/people.ts";
+import { hashNewPassword } from "../../admin/people.ts";
 import { t } from "../../base/json-schema.ts";
-import { appOperation } from "../operation.ts";
-import { CODE, PASSWORD, prove } from "./proof.ts";
+import { defineAppOperation } from "../operation.ts";
+import { CODE, PASSWORD, proveIdentity } from "./proof.ts";
 
-export const changeName = appOperation({
+export const changeName = defineAppOperation({
   name: "changeName",
   audience: "person",
   method: "PATCH",
@@ -17,7 +17,7 @@ export const changeName = appOperation({
 });
 
 /** Ends the other sessions, and with `endAppsAndKeys` app passwords and API keys. */
-export const changePassword = appOperation({
+export const changePassword = defineAppOperation({
   name: "changePassword",
   audience: "person",
   method: "POST",
@@ -30,14 +30,14 @@ export const changePassword = appOperation({
   }),
   async run(context, { body: { present, code, next, endAppsAndKeys = false } }) {
     const { core, session } = context;
-    const passwordHash = await hashPassword(next);
-    await prove(context, { password: present, code }, (tx, userId) =>
+    const passwordHash = await hashNewPassword(next);
+    await proveIdentity(context, { password: present, code }, (tx, userId) =>
       people.changePassword(core, tx, userId, { passwordHash, session: session.id, endAppsAndKeys }),
     );
   },
 });
 
-export const getSendingPreferences = appOperation({
+export const getSendingPreferences = defineAppOperation({
   name: "getSendingPreferences",
   audience: "person",
   method: "GET",
@@ -46,7 +46,7 @@ export const getSendingPreferences = appOperation({
 });
 
 /** `undoSeconds`: 0 (not at all), 5, 10, 20 or 30. */
-export const setSendingPreferences = appOperation({
+export const setSendingPreferences = defineAppOperation({
   name: "setSendingPreferences",
   audience: "person",
   method: "PATCH",

@@ -8,7 +8,7 @@ import * as people from "../../admin/people.ts";
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import type { Tx } from "../../store/store.ts";
-import { appOperation, type PersonContext } from "../operation.ts";
+import { defineAppOperation, type PersonContext } from "../operation.ts";
 
 /** Password and code in request bodies. */
 export const PASSWORD = t.String({ maxLength: 1_024 });
@@ -22,7 +22,7 @@ const WRONG_WITH_CODE = "The password or the code is not right. Each code works 
  * the session as confirmed, and gives the browser its new token. Resolves with the result of `work`.
  * @throws AppError forbidden, whichever was wrong; unauthorized when the session ended meanwhile; rate_limited
  */
-export async function prove<T>(
+export async function proveIdentity<T>(
   { core, caller, session, source, identity, giveToken }: PersonContext,
   { password, code }: { password: string; code?: string | undefined },
   work: (tx: Tx, userId: string) => T,
@@ -31,7 +31,7 @@ export async function prove<T>(
   const proved = await identity.signIn.again({ caller, secret: password, code, source, over: "app" });
   const { result, token } = core.store.transact((tx) => {
     if (!proved?.present()) throw new AppError("forbidden", hasSecondFactor(tx, userId) ? WRONG_WITH_CODE : WRONG);
-    people.notePassword(tx, userId, password);
+    people.noteShortPassword(tx, userId, password);
     return { token: confirmSession(tx, core.runtime, session), result: work(tx, userId) };
   });
   giveToken(token, session.persistent);
@@ -39,12 +39,12 @@ export async function prove<T>(
 }
 
 /** Confirms the session for some minutes (PersonContext.requireConfirmed). */
-export const confirmIdentity = appOperation({
+export const confirmIdentity = defineAppOperation({
   name: "confirmIdentity",
   audience: "person",
   method: "POST",
   path: "/me/confirm",
   onStandby: true,
   body: t.Object({ password: PASSWORD, code: t.Optional(CODE) }),
-  run: (context, { body }) => prove(context, body, () => undefined),
+  run: (context, { body }) => proveIdentity(context, body, () => undefined),
 });

@@ -3,25 +3,25 @@ import { requireReach } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import { readDestination } from "../../net/destination.ts";
-import { isTarget } from "../../push/encryption.ts";
-import { findPushChoice, keysIn, subscribe, unsubscribe } from "../../push/subscriptions.ts";
-import { appOperation } from "../operation.ts";
+import { isPushTarget } from "../../push/encryption.ts";
+import { findPushChoice, findStoredPushKeys, subscribeToPush, unsubscribeFromPush } from "../../push/subscriptions.ts";
+import { defineAppOperation } from "../operation.ts";
 
 const key = t.String({ maxLength: 200 });
 
-export const getPush = appOperation({
+export const getPush = defineAppOperation({
   name: "getPush",
   audience: "person",
   method: "GET",
   path: "/me/push",
   run: ({ core, session }) => ({
-    publicKey: keysIn(core.db)?.publicKey ?? null,
+    publicKey: findStoredPushKeys(core.db)?.publicKey ?? null,
     choice: findPushChoice(core.db, session.id) ?? null,
   }),
 });
 
 /** Subscribes the browser to notifications of these mailboxes. `details`: they tell sender and subject. */
-export const setPush = appOperation({
+export const setPush = defineAppOperation({
   name: "setPush",
   audience: "person",
   method: "POST",
@@ -35,22 +35,22 @@ export const setPush = appOperation({
   }),
   run({ core, caller, session }, { body }) {
     requirePushService(body.endpoint);
-    if (!isTarget(body)) throw new AppError("unprocessable", "The browser gave no encryption keys");
+    if (!isPushTarget(body)) throw new AppError("unprocessable", "The browser gave no encryption keys");
     const { userId } = caller;
     core.store.transact((tx) => {
       for (const id of body.mailboxes) requireReach(tx, caller, id);
-      subscribe(tx, { ...body, sessionId: session.id, userId, createdAt: core.now() });
+      subscribeToPush(tx, { ...body, sessionId: session.id, userId, createdAt: core.now() });
     });
   },
 });
 
-export const endPush = appOperation({
+export const endPush = defineAppOperation({
   name: "endPush",
   audience: "person",
   method: "DELETE",
   path: "/me/push",
   run({ core, session }) {
-    core.store.transact((tx) => unsubscribe(tx, session.id));
+    core.store.transact((tx) => unsubscribeFromPush(tx, session.id));
   },
 });
 

@@ -3,7 +3,7 @@
  * search, and details of a message.
  */
 import { AppError } from "../../base/errors.ts";
-import { dateTime, t } from "../../base/json-schema.ts";
+import { dateTimeSchema, t } from "../../base/json-schema.ts";
 import { findApprover } from "../../mailbox/changing/holds.ts";
 import * as conversations from "../../mailbox/changing/threads.ts";
 import * as mail from "../../mailbox/reading/messages.ts";
@@ -12,8 +12,8 @@ import { reachedMailbox, readMailboxUsage } from "../../mailbox/state/mailboxes.
 import { ThreadPatch } from "../../mailbox/state/views.ts";
 import { listRecipientProgress } from "../../outbound/progress.ts";
 import { MOST_AT_ONCE } from "../mail/thread-operations.ts";
-import { appOperation } from "../operation.ts";
-import { BY_ID, readUntil } from "../shared-schemas.ts";
+import { defineAppOperation } from "../operation.ts";
+import { BY_ID, readTimeInComingYear } from "../shared-schemas.ts";
 
 const MOST_PEOPLE = 8;
 const LONGEST_PREFIX = 100;
@@ -24,25 +24,27 @@ const { folder, starred, unread, addLabels, removeLabels } = ThreadPatch.propert
 const IN_MAILBOX = t.Object({ mailbox: t.String() });
 
 /** Answers with the conversations that it did not change in `refused`. */
-export const changeThreads = appOperation({
+export const changeThreads = defineAppOperation({
   name: "changeThreads",
   audience: "person",
   method: "POST",
   path: "/threads/change",
-  body: t.Object({ ids, folder, starred, unread, addLabels, removeLabels, snoozedUntil: t.Optional(dateTime()) }),
+  body: t.Object({ ids, folder, starred, unread, addLabels, removeLabels, snoozedUntil: t.Optional(dateTimeSchema()) }),
   run({ caller, core }, { body: { ids, snoozedUntil, ...change } }) {
     if (snoozedUntil !== undefined && change.folder !== undefined) {
       throw new AppError("bad_request", "folder and snoozedUntil exclude each other");
     }
     const until =
-      snoozedUntil === undefined ? {} : { snoozedUntil: readUntil("snoozedUntil", snoozedUntil, core.now()) };
+      snoozedUntil === undefined
+        ? {}
+        : { snoozedUntil: readTimeInComingYear("snoozedUntil", snoozedUntil, core.now()) };
     const result = conversations.changeThreads(core, caller, ids, { ...change, ...until });
     if (snoozedUntil !== undefined) core.wake("wake-snoozed");
     return result;
   },
 });
 
-export const undoChange = appOperation({
+export const undoChange = defineAppOperation({
   name: "undoChange",
   audience: "person",
   method: "POST",
@@ -56,7 +58,7 @@ export const undoChange = appOperation({
 });
 
 /** Deletes from trash, spam or drafts for good. */
-export const deleteThreads = appOperation({
+export const deleteThreads = defineAppOperation({
   name: "deleteThreads",
   audience: "person",
   method: "POST",
@@ -65,7 +67,7 @@ export const deleteThreads = appOperation({
   run: ({ caller, core }, { body }) => conversations.deleteThreads(core, caller, body.ids),
 });
 
-export const emptyTrash = appOperation({
+export const emptyTrash = defineAppOperation({
   name: "emptyTrash",
   audience: "person",
   method: "POST",
@@ -76,7 +78,7 @@ export const emptyTrash = appOperation({
   }),
 });
 
-export const emptySpam = appOperation({
+export const emptySpam = defineAppOperation({
   name: "emptySpam",
   audience: "person",
   method: "POST",
@@ -88,7 +90,7 @@ export const emptySpam = appOperation({
 });
 
 /** `q`: prefix of the address, or of a word of the name. */
-export const findCorrespondents = appOperation({
+export const findCorrespondents = defineAppOperation({
   name: "findCorrespondents",
   audience: "person",
   method: "GET",
@@ -99,7 +101,7 @@ export const findCorrespondents = appOperation({
   }),
 });
 
-export const getUsage = appOperation({
+export const getUsage = defineAppOperation({
   name: "getUsage",
   audience: "person",
   method: "GET",
@@ -108,7 +110,7 @@ export const getUsage = appOperation({
   run: ({ caller, core }, { query }) => readMailboxUsage(core, reachedMailbox(core.db, caller, query.mailbox)),
 });
 
-export const getClassification = appOperation({
+export const getClassification = defineAppOperation({
   name: "getClassification",
   audience: "person",
   method: "GET",
@@ -118,7 +120,7 @@ export const getClassification = appOperation({
 });
 
 /** The delivery of a sent message, and who approved it if it was held. */
-export const getProgress = appOperation({
+export const getProgress = defineAppOperation({
   name: "getProgress",
   audience: "person",
   method: "GET",

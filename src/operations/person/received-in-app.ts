@@ -6,7 +6,7 @@ import { AppError } from "../../base/errors.ts";
 import { stringEnum, t } from "../../base/json-schema.ts";
 import * as invitations from "../../compose/invitations.ts";
 import { wayToUnsubscribe } from "../../compose/unsubscribe.ts";
-import { warningsAbout } from "../../mailbox/filing/warnings.ts";
+import { listMessageWarnings } from "../../mailbox/filing/warnings.ts";
 import {
   distrustImages,
   isImageSenderTrusted,
@@ -15,11 +15,11 @@ import {
   trustImages,
 } from "../../mailbox/state/received.ts";
 import { INVITATION_ANSWERS } from "../../store/schema.ts";
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 import { BY_ID } from "../shared-schemas.ts";
 
 /** `apartIn`: where a mail app moved it alone. `images`: always shown, or the person may choose that (DMARC proved the sender), or asked for each time. */
-export const getReceived = appOperation({
+export const getReceived = defineAppOperation({
   name: "getReceived",
   audience: "person",
   method: "GET",
@@ -40,16 +40,16 @@ export const getReceived = appOperation({
 });
 
 /** Lists the warnings for the reader of a message. */
-export const getWarnings = appOperation({
+export const getWarnings = defineAppOperation({
   name: "getWarnings",
   audience: "person",
   method: "GET",
   path: "/messages/:id/warnings",
   params: BY_ID,
-  run: async ({ caller, core }, { params }) => ({ warnings: await warningsAbout(core, caller, params.id) }),
+  run: async ({ caller, core }, { params }) => ({ warnings: await listMessageWarnings(core, caller, params.id) }),
 });
 
-export const unsubscribe = appOperation({
+export const unsubscribe = defineAppOperation({
   name: "unsubscribe",
   audience: "person",
   method: "POST",
@@ -58,7 +58,7 @@ export const unsubscribe = appOperation({
   run: ({ caller, unsubscribing }, { params }) => unsubscribing.leave(caller, params.id),
 });
 
-export const getInvitation = appOperation({
+export const getInvitation = defineAppOperation({
   name: "getInvitation",
   audience: "person",
   method: "GET",
@@ -69,7 +69,7 @@ export const getInvitation = appOperation({
   }),
 });
 
-export const answerInvitation = appOperation({
+export const answerInvitation = defineAppOperation({
   name: "answerInvitation",
   audience: "person",
   method: "POST",
@@ -82,7 +82,7 @@ export const answerInvitation = appOperation({
 });
 
 /** Always shows, or no longer, the images of the sender of a message. */
-export const setImagesOfSender = appOperation({
+export const setImagesOfSender = defineAppOperation({
   name: "setImagesOfSender",
   audience: "person",
   method: "POST",
@@ -99,7 +99,7 @@ export const setImagesOfSender = appOperation({
   },
 });
 
-export const listImagesShown = appOperation({
+export const listImagesShown = defineAppOperation({
   name: "listImagesShown",
   audience: "person",
   method: "GET",
@@ -107,7 +107,7 @@ export const listImagesShown = appOperation({
   run: ({ core, caller }) => ({ senders: listImageSenders(core.db, caller.userId) }),
 });
 
-export const hideImagesOf = appOperation({
+export const hideImagesOf = defineAppOperation({
   name: "hideImagesOf",
   audience: "person",
   method: "DELETE",

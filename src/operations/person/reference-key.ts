@@ -2,13 +2,13 @@
  * The key that the API reference uses for the person who reads it (rules: Reference key). Keys that exist cannot be shown
  * again, so the page gets one of its own, which ends with the session and within the hour.
  */
-import { findPerson, requireAdmin } from "../../access/caller.ts";
-import { createKey, revokeKeysMadeIn } from "../../access/credentials.ts";
+import { findPersonAsCaller, requireAdmin } from "../../access/caller.ts";
+import { createApiKey, revokeSessionKeys } from "../../access/credentials.ts";
 import { LONGEST_SESSION_MS } from "../../access/sessions.ts";
 import { AppError } from "../../base/errors.ts";
 import { stringEnum, t } from "../../base/json-schema.ts";
 import { toIsoTime } from "../../base/time.ts";
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 import { strictBody } from "../shared-schemas.ts";
 
 const KEY_MS = 3_600_000;
@@ -19,7 +19,7 @@ const CHOICES = ["write", "send", "admin"] as const;
  * Makes a key, which is told only here, and tells in how many seconds it ends, since the clock of a browser may be wrong. A key
  * that the session made before is revoked.
  */
-export const createReferenceKey = appOperation({
+export const createReferenceKey = defineAppOperation({
   name: "createReferenceKey",
   audience: "person",
   method: "POST",
@@ -28,15 +28,15 @@ export const createReferenceKey = appOperation({
   success: 201,
   run: ({ core, caller: { userId }, session, requireConfirmed }, { body: { scopes } }) =>
     core.store.transact((tx) => {
-      const caller = findPerson(tx, userId);
+      const caller = findPersonAsCaller(tx, userId);
       if (!caller) throw new AppError("unauthorized", "Sign in to continue");
       requireAdmin(caller);
       requireConfirmed(tx);
       const now = core.now();
-      revokeKeysMadeIn(tx, [session.id], now);
+      revokeSessionKeys(tx, [session.id], now);
       const ms = Math.min(KEY_MS, session.createdAt + LONGEST_SESSION_MS - now);
       const expiresAt = toIsoTime(now + ms);
-      const { key } = createKey(tx, core.runtime, {
+      const { key } = createApiKey(tx, core.runtime, {
         userId,
         name: `API reference, until ${expiresAt.slice(11, 16)} UTC`,
         scopes: ["read", ...scopes],
@@ -48,12 +48,12 @@ export const createReferenceKey = appOperation({
 });
 
 /** Ends the session's key, if there is one. */
-export const endReferenceKey = appOperation({
+export const endReferenceKey = defineAppOperation({
   name: "endReferenceKey",
   audience: "person",
   method: "DELETE",
   path: "/reference-key",
   run({ core, session }) {
-    core.store.transact((tx) => revokeKeysMadeIn(tx, [session.id], core.now()));
+    core.store.transact((tx) => revokeSessionKeys(tx, [session.id], core.now()));
   },
 });

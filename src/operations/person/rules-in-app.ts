@@ -1,13 +1,13 @@
 /** Rules and absence of a mailbox, for the people who manage it. */
 import { requireAccess, requireReach } from "../../access/caller.ts";
-import { changeRules, type Managed, viewRules } from "../../admin/change-rules.ts";
+import { type Managed, replaceMailboxRules, viewMailboxRules } from "../../admin/change-rules.ts";
 import { t } from "../../base/json-schema.ts";
 import { findAbsence, putAbsence } from "../../mailbox/filing/absences.ts";
-import { notesOn } from "../../mailbox/filing/rules.ts";
-import { countMatching } from "../../mailbox/reading/listing.ts";
+import { listRuleQueryNotes } from "../../mailbox/filing/rules.ts";
+import { countMatchingThreads } from "../../mailbox/reading/listing.ts";
 import type { Db } from "../../store/store.ts";
 import { absenceView, GivenAbsence, GivenRules, readAbsence } from "../admin/rule-administration.ts";
-import { appOperation, type PersonContext } from "../operation.ts";
+import { defineAppOperation, type PersonContext } from "../operation.ts";
 import { BY_ID } from "../shared-schemas.ts";
 
 /** Bytes of the longest list of rules, as JSON may write it. */
@@ -20,7 +20,7 @@ function managed({ caller }: Pick<PersonContext, "caller">, db: Db, id: string):
   return reach.mailbox;
 }
 
-export const getOwnRules = appOperation({
+export const getOwnRules = defineAppOperation({
   name: "getOwnRules",
   audience: "person",
   method: "GET",
@@ -30,13 +30,13 @@ export const getOwnRules = appOperation({
     const { core } = context;
     const mailbox = managed(context, core.db, id);
     return {
-      rules: viewRules({ options: core.options, now: core.now() }, core.db, mailbox),
+      rules: viewMailboxRules({ options: core.options, now: core.now() }, core.db, mailbox),
       forwardOutside: core.options.get("rules.forwardOutside"),
     };
   },
 });
 
-export const setOwnRules = appOperation({
+export const setOwnRules = defineAppOperation({
   name: "setOwnRules",
   audience: "person",
   method: "PUT",
@@ -48,7 +48,7 @@ export const setOwnRules = appOperation({
     const { core, caller: person, requireConfirmed } = context;
     core.store.transact((tx) => {
       const mailbox = managed(context, tx, id);
-      changeRules({ options: core.options, now: core.now() }, tx, mailbox, rules, {
+      replaceMailboxRules({ options: core.options, now: core.now() }, tx, mailbox, rules, {
         person,
         byKey: false,
         requireConfirmed,
@@ -58,7 +58,7 @@ export const setOwnRules = appOperation({
 });
 
 /** Counts the conversations that a rule would have matched. */
-export const testOwnRule = appOperation({
+export const testOwnRule = defineAppOperation({
   name: "testOwnRule",
   audience: "person",
   method: "GET",
@@ -68,12 +68,12 @@ export const testOwnRule = appOperation({
   async run(context, { params: { id }, query: { match } }) {
     const { core } = context;
     const mailboxId = managed(context, core.db, id).id;
-    const notes = notesOn(match, core.now());
-    return { ...(await countMatching(core, mailboxId, match)), notes };
+    const notes = listRuleQueryNotes(match, core.now());
+    return { ...(await countMatchingThreads(core, mailboxId, match)), notes };
   },
 });
 
-export const getOwnAbsence = appOperation({
+export const getOwnAbsence = defineAppOperation({
   name: "getOwnAbsence",
   audience: "person",
   method: "GET",
@@ -83,7 +83,7 @@ export const getOwnAbsence = appOperation({
     absenceView(findAbsence(context.core.db, managed(context, context.core.db, id).id)),
 });
 
-export const setOwnAbsence = appOperation({
+export const setOwnAbsence = defineAppOperation({
   name: "setOwnAbsence",
   audience: "person",
   method: "PUT",
@@ -96,7 +96,7 @@ export const setOwnAbsence = appOperation({
   },
 });
 
-export const endOwnAbsence = appOperation({
+export const endOwnAbsence = defineAppOperation({
   name: "endOwnAbsence",
   audience: "person",
   method: "DELETE",

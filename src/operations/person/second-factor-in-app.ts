@@ -5,13 +5,13 @@
 import encodeQr from "qr";
 import * as factors from "../../access/second-factor.ts";
 import { endSessions } from "../../access/sessions.ts";
-import { keyUri } from "../../access/totp.ts";
+import { totpKeyUri } from "../../access/totp.ts";
 import { AppError } from "../../base/errors.ts";
 import { type Static, t } from "../../base/json-schema.ts";
 import { toIsoTime } from "../../base/time.ts";
 import type { Tx } from "../../store/store.ts";
-import { appOperation, type PersonContext } from "../operation.ts";
-import { CODE, PASSWORD, prove } from "./proof.ts";
+import { defineAppOperation, type PersonContext } from "../operation.ts";
+import { CODE, PASSWORD, proveIdentity } from "./proof.ts";
 
 const PasswordAndCode = t.Object({ password: PASSWORD, code: CODE });
 
@@ -24,10 +24,10 @@ async function proveWithCode<T>(
   work: (tx: Tx, userId: string) => T,
 ): Promise<T> {
   if (!presentFactor(context)) throw new AppError("conflict", "You have no second factor");
-  return prove(context, given, work);
+  return proveIdentity(context, given, work);
 }
 
-export const getSecondFactor = appOperation({
+export const getSecondFactor = defineAppOperation({
   name: "getSecondFactor",
   audience: "person",
   method: "GET",
@@ -40,19 +40,19 @@ export const getSecondFactor = appOperation({
 });
 
 /** Proposes a secret (base32), which counts once it comes back with a code of it. */
-export const proposeSecondFactor = appOperation({
+export const proposeSecondFactor = defineAppOperation({
   name: "proposeSecondFactor",
   audience: "person",
   method: "POST",
   path: "/me/second-factor/new",
   run({ core, caller }) {
-    const secret = factors.proposeSecret(core.runtime);
-    return { secret, qr: drawQr(keyUri(secret, caller.email)) };
+    const secret = factors.generateTotpSecret(core.runtime);
+    return { secret, qr: drawQr(totpKeyUri(secret, caller.email)) };
   },
 });
 
 /** Ends the other sessions, which began with the password alone. The recovery codes are told here and never again. */
-export const addSecondFactor = appOperation({
+export const addSecondFactor = defineAppOperation({
   name: "addSecondFactor",
   audience: "person",
   method: "POST",
@@ -61,7 +61,7 @@ export const addSecondFactor = appOperation({
   async run(context, { body: { secret, code, password } }) {
     if (presentFactor(context)) throw new AppError("conflict", "You have a second factor already");
     const { core, identity, session } = context;
-    const recoveryCodes = await prove(context, { password }, (tx, userId) => {
+    const recoveryCodes = await proveIdentity(context, { password }, (tx, userId) => {
       endSessions(tx, userId, core.now(), session.id);
       return identity.secondFactors.enrol(tx, userId, { secret, code });
     });
@@ -70,7 +70,7 @@ export const addSecondFactor = appOperation({
 });
 
 /** Replaces the recovery codes. The new ones are told here and never again. */
-export const renewRecoveryCodes = appOperation({
+export const renewRecoveryCodes = defineAppOperation({
   name: "renewRecoveryCodes",
   audience: "person",
   method: "POST",
@@ -86,7 +86,7 @@ export const renewRecoveryCodes = appOperation({
   },
 });
 
-export const removeSecondFactor = appOperation({
+export const removeSecondFactor = defineAppOperation({
   name: "removeSecondFactor",
   audience: "person",
   method: "POST",

@@ -5,7 +5,7 @@ import { AppError } from "../../base/errors.ts";
 import { t } from "../../base/json-schema.ts";
 import { toIsoTime } from "../../base/time.ts";
 import { latestChange } from "../../mailbox/changing/change-feed.ts";
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 import { BY_ID } from "../shared-schemas.ts";
 
 const NO_MATCH = "Email address and password do not match";
@@ -17,7 +17,7 @@ const NO_MATCH_WITH_CODE = "Email address, password and code do not match. Each 
  * gets a new session, and its former one ends, so that a token that was planted or copied before is worthless. Without
  * `keep`, the session ends with the browser.
  */
-export const signIn = appOperation({
+export const signIn = defineAppOperation({
   name: "signIn",
   audience: "visitor",
   method: "POST",
@@ -48,7 +48,7 @@ export const signIn = appOperation({
     });
     giveToken(token, persistent);
     await core.store
-      .note((tx) => people.notePassword(tx, userId, password))
+      .note((tx) => people.noteShortPassword(tx, userId, password))
       .catch((error) => {
         core.log.warn("the length of a password was not noted", { error });
       });
@@ -56,7 +56,7 @@ export const signIn = appOperation({
   },
 });
 
-export const getMe = appOperation({
+export const getMe = defineAppOperation({
   name: "getMe",
   audience: "person",
   method: "GET",
@@ -72,7 +72,7 @@ export const getMe = appOperation({
   }),
 });
 
-export const signOut = appOperation({
+export const signOut = defineAppOperation({
   name: "signOut",
   audience: "person",
   method: "POST",
@@ -84,7 +84,7 @@ export const signOut = appOperation({
   },
 });
 
-export const listSessions = appOperation({
+export const listSessions = defineAppOperation({
   name: "listSessions",
   audience: "person",
   method: "GET",
@@ -105,7 +105,7 @@ export const listSessions = appOperation({
   }),
 });
 
-export const endSession = appOperation({
+export const endSession = defineAppOperation({
   name: "endSession",
   audience: "person",
   method: "DELETE",
@@ -120,7 +120,7 @@ export const endSession = appOperation({
   },
 });
 
-export const endOtherSessions = appOperation({
+export const endOtherSessions = defineAppOperation({
   name: "endOtherSessions",
   audience: "person",
   method: "DELETE",

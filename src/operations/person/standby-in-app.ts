@@ -1,8 +1,8 @@
 /** State of a standby, for the app that it serves. A standby changes nothing. */
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 
 /** `standby` is null on a server. */
-export const getStandby = appOperation({
+export const getStandby = defineAppOperation({
   name: "getStandby",
   audience: "visitor",
   method: "GET",

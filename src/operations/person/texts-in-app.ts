@@ -2,29 +2,29 @@
 import { t } from "../../base/json-schema.ts";
 import {
   dropTemplate,
+  getSignatureAndTemplates,
   keepTemplate,
-  readTexts,
-  requireTextsManaged,
+  requireMayEditMailboxTexts,
   Signature,
-  setSignature,
+  setMailboxSignature,
   Template,
 } from "../../mailbox/state/texts.ts";
-import { appOperation } from "../operation.ts";
+import { defineAppOperation } from "../operation.ts";
 import { BY_ID } from "../shared-schemas.ts";
 
 /** A template, whose characters JSON may write in six bytes each. */
 const LARGEST_TEMPLATE = 262_144;
 
-export const getTexts = appOperation({
+export const getTexts = defineAppOperation({
   name: "getTexts",
   audience: "person",
   method: "GET",
   path: "/mailboxes/:id/texts",
   params: BY_ID,
-  run: ({ core, caller }, { params: { id } }) => readTexts(core.db, caller, id),
+  run: ({ core, caller }, { params: { id } }) => getSignatureAndTemplates(core.db, caller, id),
 });
 
-export const changeSignature = appOperation({
+export const changeSignature = defineAppOperation({
   name: "changeSignature",
   audience: "person",
   method: "PATCH",
@@ -33,13 +33,13 @@ export const changeSignature = appOperation({
   body: t.Object({ text: Signature }),
   run: ({ core, caller }, { params: { id }, body: { text } }) =>
     core.store.transact((tx) => {
-      requireTextsManaged(tx, caller, id);
-      return setSignature(tx, id, text);
+      requireMayEditMailboxTexts(tx, caller, id);
+      return setMailboxSignature(tx, id, text);
     }),
 });
 
 /** `replaces`: the name of the template that it takes the place of. */
-export const saveTemplate = appOperation({
+export const saveTemplate = defineAppOperation({
   name: "saveTemplate",
   audience: "person",
   method: "POST",
@@ -49,12 +49,12 @@ export const saveTemplate = appOperation({
   largestBody: LARGEST_TEMPLATE,
   run: ({ core, caller }, { params: { id }, body: { replaces, ...template } }) =>
     core.store.transact((tx) => {
-      requireTextsManaged(tx, caller, id);
+      requireMayEditMailboxTexts(tx, caller, id);
       return keepTemplate(tx, id, template, replaces);
     }),
 });
 
-export const deleteTemplate = appOperation({
+export const deleteTemplate = defineAppOperation({
   name: "deleteTemplate",
   audience: "person",
   method: "DELETE",
@@ -62,7 +62,7 @@ export const deleteTemplate = appOperation({
   params: t.Object({ id: t.String(), name: t.String() }),
   run: ({ core, caller }, { params: { id, name } }) =>
     core.store.transact((tx) => {
-      requireTextsManaged(tx, caller, id);
+      requireMayEditMailboxTexts(tx, caller, id);
       return dropTemplate(tx, id, name);
     }),
 });

@@ -15,18 +15,18 @@ import { statement } from "../../store/statement.ts";
 import type { Db, Store } from "../../store/store.ts";
 import {
   documentThreadSet,
-  isNear,
-  messageSql,
-  threadSql,
+  formatMessageSeqSql,
+  formatThreadSeqSql,
+  isNearDocument,
   toDocumentNumber,
   toMessageSeq,
 } from "../document-number.ts";
 import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
-import { type IndexDocument, isAlone, partOfToken, tokensWithin } from "../fold.ts";
+import { type IndexDocument, isStandaloneToken, partOfToken, tokensWithin } from "../fold.ts";
 import { LONGEST_PHRASE } from "../missing.ts";
-import { type MessageCondition, splitIntoPhrases, type TextCondition, type TextField, tokenIn } from "../query.ts";
-import { createSeqSet, has, type SeqSet } from "../sets.ts";
-import { beginBacklog, countBacklog, endBacklog, putOff } from "./upkeep.ts";
+import { type MessageCondition, splitIntoPhrases, type TextCondition, type TextField, toFieldToken } from "../query.ts";
+import { createSeqSet, isInSeqSet, type SeqSet } from "../sets.ts";
+import { beginIndexBacklog, countIndexBacklog, endIndexBacklog, postponeIndexing } from "./upkeep.ts";
 
 /**
  * The column filter of a field. `any` needs none, because no text contains the words of `scope`; a filter would slow
@@ -71,7 +71,7 @@ function buildBodyExpression(text: string): { expression: string; isWord: boolea
   const word = partOfToken(text);
   const tokens = word === undefined ? tokensWithin(text).slice(0, LONGEST_PHRASE) : [word];
   const last = tokens.at(-1) ?? "";
-  if (last.length < SHORTEST_BEGINNING && !isAlone(last)) tokens.pop();
+  if (last.length < SHORTEST_BEGINNING && !isStandaloneToken(last)) tokens.pop();
   if (tokens.length === 0) return undefined;
   return { expression: `body : "${tokens.join(" ")}" *`, isWord: word !== undefined };
 }
@@ -104,7 +104,7 @@ const mailboxesOutside = (db: Db, { mailboxIds }: SearchScope): string[] =>
   JSON.parse(listOtherMailboxes(db).get(JSON.stringify(mailboxIds))?.ids ?? "[]");
 
 /** True if no mailbox lies outside the scope. */
-export const isEverywhere = (db: Db, scope: SearchScope): boolean => mailboxesOutside(db, scope).length === 0;
+export const coversAllMailboxes = (db: Db, scope: SearchScope): boolean => mailboxesOutside(db, scope).length === 0;
 
 /** True if a condition on words or attachments selects documents; false if it only excludes some. */
 const selectsDocuments = (condition: MessageCondition): boolean =>
@@ -135,7 +135,7 @@ type RangeCondition = Exclude<MessageCondition, { negated: boolean }>;
 const isOfRange = (condition: MessageCondition): condition is RangeCondition => !("negated" in condition);
 
 /** Undefined without conditions on dates and sizes. */
-export function findSoughtRange(conditions: readonly MessageCondition[]): Range | undefined {
+export function findDateAndSizeRange(conditions: readonly MessageCondition[]): Range | undefined {
   const bounds = conditions.filter(isOfRange);
   if (bounds.length === 0) return undefined;
   const of = (kind: RangeCondition["kind"]) =>
@@ -163,7 +163,7 @@ const IN_RANGE = "date >= ? AND date < ? AND size >= ? AND size < ?";
 /** True if `document` is one of a message in a range. */
 const isInRange = (document: string): string => `EXISTS (
   SELECT 1 FROM messages INDEXED BY messages_by_thread
-  WHERE thread_seq = ${threadSql(document)} AND seq = ${messageSql(document)} AND ${IN_RANGE})`;
+  WHERE thread_seq = ${formatThreadSeqSql(document)} AND seq = ${formatMessageSeqSql(document)} AND ${IN_RANGE})`;
 
 /**
  * The SQL condition that `message_index AS hit` lies in a range. It names the SQL index because SQLite would else read
@@ -192,7 +192,7 @@ const selectInRange = statement<{ threads: string }, [string, ...RangeParameters
 );
 const prune = statement(
   `DELETE FROM message_index WHERE rowid IN
-     (SELECT id FROM message_index_docsize WHERE ${messageSql("id")} NOT IN (SELECT seq FROM messages))`,
+     (SELECT id FROM message_index_docsize WHERE ${formatMessageSeqSql("id")} NOT IN (SELECT seq FROM messages))`,
 );
 const empty = statement("INSERT INTO message_index (message_index) VALUES ('delete-all')");
 const command = statement<unknown, [string, number]>("INSERT INTO message_index (message_index, rank) VALUES (?, ?)");
@@ -227,7 +227,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   /** Pages that merges have yet to write for filed documents. */
   let unmerged = 0;
 
-  const keepInRange = createKeepInRange(db);
+  const keepInRange = createRangeFilter(db);
   const keepSet = createSetCache(db);
   const documentsMatching = (expression: string): number[] =>
     JSON.parse(selectDocuments(db).get(expression)?.documents ?? "[]");
@@ -248,7 +248,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   }
 
   function find(conditions: readonly MessageCondition[], scope: SearchScope): SeqSet {
-    const range = findSoughtRange(conditions);
+    const range = findDateAndSizeRange(conditions);
     const mailboxIds = JSON.stringify(scope.mailboxIds);
     if (range && conditions.every(isOfRange)) {
       const found: number[] = JSON.parse(
@@ -292,7 +292,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   return {
     add: (_tx, messageSeq, scope, document) => atEnd(messageSeq, document, () => index(messageSeq, scope, document)),
 
-    addLater: putOff,
+    addLater: postponeIndexing,
 
     replace: (_tx, ...entry) => replace(...entry),
     rewrite: (_tx, ...entry) => replace(...entry),
@@ -303,9 +303,9 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
     isDamaged: () => quickCheck(db).get()?.quick_check !== "ok",
     empty(tx) {
       empty(db).run();
-      beginBacklog(tx);
+      beginIndexBacklog(tx);
     },
-    complete: endBacklog,
+    complete: endIndexBacklog,
 
     match: ({ message: conditions }, scope) =>
       scope.mailboxIds.length === 0
@@ -313,7 +313,7 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
         : keepSet(JSON.stringify([conditions, scope]), () => find(conditions, scope)),
 
     inBodies(text, mailboxId) {
-      const asked = countBacklog(db) === 0 ? buildBodyExpression(text) : undefined;
+      const asked = countIndexBacklog(db) === 0 ? buildBodyExpression(text) : undefined;
       if (!asked) return undefined;
       const expression = expressionInScope([], { mailboxIds: [mailboxId] }, asked.expression);
       return { messages: documentsMatching(expression).map(toMessageSeq), isWord: asked.isWord };
@@ -395,7 +395,7 @@ const selectLookedUp = statement<Numbers, [string, ...RangeParameters]>(
 );
 
 /** Filters documents in the given mailboxes (a JSON array of ids) by the range of their messages, in the same order. */
-export function createKeepInRange(db: Db, { few = FEW, readForEach = READ_FOR_EACH } = {}) {
+export function createRangeFilter(db: Db, { few = FEW, readForEach = READ_FOR_EACH } = {}) {
   const numbersIn = (row: Numbers | null): number[] => JSON.parse(row?.numbers ?? "[]");
 
   /** True if most of the mail probably lies between the dates, assuming it arrived evenly. */
@@ -424,9 +424,9 @@ export function createKeepInRange(db: Db, { few = FEW, readForEach = READ_FOR_EA
 
 /** Bits for the dense numbers, a Set for the others. */
 function membershipOfDocuments(documents: readonly number[]): (document: number) => boolean {
-  const far = new Set(documents.filter((document) => !isNear(document)));
-  const near = createSeqSet(far.size === 0 ? documents : documents.filter(isNear));
-  return (document) => (isNear(document) ? has(near, document) : far.has(document));
+  const far = new Set(documents.filter((document) => !isNearDocument(document)));
+  const near = createSeqSet(far.size === 0 ? documents : documents.filter(isNearDocument));
+  return (document) => (isNearDocument(document) ? isInSeqSet(near, document) : far.has(document));
 }
 
 /*
@@ -443,7 +443,7 @@ const selectCount = statement<{ n: number }, [string, number]>(
 );
 
 function countAny(db: Db, words: readonly string[], field: TextField, scope: SearchScope, most: number): number {
-  const anyOf = `${COLUMN_FILTER[field]}(${words.map((word) => `"${tokenIn(field, word)}"`).join(" OR ")})`;
+  const anyOf = `${COLUMN_FILTER[field]}(${words.map((word) => `"${toFieldToken(field, word)}"`).join(" OR ")})`;
   return selectCount(db).get(buildFtsExpression([], buildScopeExpression(scope), anyOf), most)?.n ?? 0;
 }
 

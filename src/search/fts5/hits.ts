@@ -5,24 +5,24 @@
 import { statement } from "../../store/statement.ts";
 import type { Store } from "../../store/store.ts";
 import {
-  firstWhole,
+  findFirstWholeThread,
+  formatThreadSeqSql,
   listDocumentRanges,
   type NumberRange,
   threadOfDocument,
-  threadSql,
   toMessageSeq,
   toThreadSeq,
 } from "../document-number.ts";
 import type { Ranked, SearchScope } from "../engine.ts";
-import { fold } from "../fold.ts";
+import { foldText } from "../fold.ts";
 import type { Query } from "../query.ts";
 import {
   buildFtsExpression,
   buildScopeExpression,
   COLUMN_FILTER,
-  findSoughtRange,
+  coversAllMailboxes,
+  findDateAndSizeRange,
   HIT_IS_IN_RANGE,
-  isEverywhere,
   listFtsPhrases,
   type RangeParameters,
   toRangeParameters,
@@ -49,7 +49,7 @@ const selectIndexed = statement<unknown, [number, number]>(
  * in place of the query's. Its result maps threads.seq to messages.seq: up to `most` for each conversation, latest
  * filed first.
  */
-export function createHits({ db }: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE) {
+export function createHitFinder({ db }: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE) {
   return (
     { message: conditions }: Query,
     words?: readonly string[],
@@ -57,12 +57,12 @@ export function createHits({ db }: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE)
     // The engine did not name the words.
     if (words?.length === 0) return () => new Map();
     const others = words ? conditions.filter((one) => one.kind !== "text" || one.negated) : conditions;
-    const instead = words?.map((word) => `"${fold(word)}"`).join(" OR ");
+    const instead = words?.map((word) => `"${foldText(word)}"`).join(" OR ");
     const expression = buildFtsExpression(
       others,
       ...(instead === undefined ? [] : [`(${COLUMN_FILTER.any}(${instead}))`]),
     );
-    const range = findSoughtRange(conditions);
+    const range = findDateAndSizeRange(conditions);
 
     /** The latest `limit` of these documents. */
     function hitsBetween({ from, to }: NumberRange, limit: number): number[] {
@@ -88,7 +88,7 @@ export function createHits({ db }: Pick<Store, "db">, mostAtOnce = MOST_AT_ONCE)
         }
         const last = together.at(-1);
         if (last === undefined || together.length < mostAtOnce) continue;
-        complete = Math.max(complete, firstWhole(numbers, last));
+        complete = Math.max(complete, findFirstWholeThread(numbers, last));
       }
       for (const threadSeq of threadSeqs) {
         if (threadSeq >= complete) continue;
@@ -127,7 +127,7 @@ const MOST_WORDS = 6;
 /** Messages counted per word; more frequent words count as equally common. */
 const MOST_COUNTED = 5_000;
 
-const THREAD_OF_HIT = threadSql("hit.rowid");
+const THREAD_OF_HIT = formatThreadSeqSql("hit.rowid");
 
 const selectColumns = statement<{ name: string }>("SELECT name FROM pragma_table_info('message_index')");
 const countDocuments = statement<{ n: number }, [string]>(
@@ -186,12 +186,12 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
     const texts = conditions.filter((condition) => condition.kind === "text");
     const words = [...new Set(texts.filter(({ negated }) => !negated).flatMap(listFtsPhrases))].slice(0, MOST_WORDS);
     // The rarity of a single word does not affect the order.
-    const isTogether = words.length === 1 || isEverywhere(db, scope);
+    const isTogether = words.length === 1 || coversAllMailboxes(db, scope);
     const isAtOnce = isTogether && texts.flatMap(listFtsPhrases).length <= MOST_WORDS;
     const { byWords, byBoth } = isAtOnce ? foundAndScored : found;
     const expression = buildFtsExpression(conditions);
     const among = JSON.stringify(threads.slice(-mostScored));
-    const range = findSoughtRange(conditions);
+    const range = findDateAndSizeRange(conditions);
     const hits = scoredIn(
       range ? byBoth(db).get(expression, among, ...toRangeParameters(range)) : byWords(db).get(expression, among),
     );
@@ -201,12 +201,14 @@ export function createRanking({ db }: Pick<Store, "db">, mostScored = MOST_SCORE
           (isAtOnce ? hits : scoredAmong(words.join(" AND "), documents)).map(([document, bad]) => [document, -bad]),
         )
       : scoresBy(words, scope, documents);
-    return bestOfEach([...scores].map(([document, score]) => ({ thread: toThreadSeq(toMessageSeq(document)), score })));
+    return keepBestHitPerThread(
+      [...scores].map(([document, score]) => ({ thread: toThreadSeq(toMessageSeq(document)), score })),
+    );
   };
 }
 
 /** Each conversation once, with the score of its best message. */
-export function bestOfEach(hits: readonly Ranked[]): Ranked[] {
+export function keepBestHitPerThread(hits: readonly Ranked[]): Ranked[] {
   const best = new Map<number, number>();
   for (const { thread, score } of hits) best.set(thread, Math.max(score, best.get(thread) ?? score));
   return [...best].map(([thread, score]) => ({ thread, score }));

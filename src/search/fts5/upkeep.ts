@@ -13,7 +13,12 @@ import { statement } from "../../store/statement.ts";
 import type { Db, Store, Tx } from "../../store/store.ts";
 import type { SearchEngine } from "../engine.ts";
 import { countDocumentCharacters } from "../fold.ts";
-import { readStored, readStoredAfter, readStoredBefore, type StoredMessage } from "../stored.ts";
+import {
+  readStoredMessages,
+  readStoredMessagesAfter,
+  readStoredMessagesBefore,
+  type StoredMessage,
+} from "../stored.ts";
 
 interface Backlog {
   /** Messages below this messages.seq are still to be indexed. */
@@ -38,21 +43,21 @@ const statements = {
 };
 
 /** Approximate number of messages that the index lacks; 0 if it is complete. */
-export const countBacklog = (db: Db): number =>
+export const countIndexBacklog = (db: Db): number =>
   (statements.read(db).get()?.messages ?? 0) + (statements.countWaiting(db).get()?.messages ?? 0);
 
 /** Records that the index lacks a stored message. */
-export function putOff(tx: Tx, messageSeq: number): void {
+export function postponeIndexing(tx: Tx, messageSeq: number): void {
   statements.putOff(tx).run(messageSeq);
 }
 
 /** Records that the index lacks all stored mail. */
-export function beginBacklog(tx: Tx): void {
+export function beginIndexBacklog(tx: Tx): void {
   statements.begin(tx).run();
 }
 
 /** Records that the index lacks only messages that were put off. */
-export function endBacklog(tx: Tx): void {
+export function endIndexBacklog(tx: Tx): void {
   statements.end(tx).run();
 }
 
@@ -70,7 +75,7 @@ export function reindexPortion(
   after: number,
   limit: number,
 ): { messages: number; last: number | undefined } {
-  const portion = readStoredAfter(tx, after, limit);
+  const portion = readStoredMessagesAfter(tx, after, limit);
   for (const { seq, workspaceId, mailboxId, fold } of portion) {
     engine.rewrite(tx, seq, { workspaceId, mailboxId }, fold());
   }
@@ -78,7 +83,7 @@ export function reindexPortion(
 }
 
 /** Indexes up to `limit` missing messages, or fewer if they are long: those put off, then the newest of the backlog. */
-export function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): void {
+export function indexMissingMessages(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: number): void {
   let [taken, characters] = [0, 0];
   const isFull = () => taken === limit || characters >= CHARACTERS_OF_A_PORTION;
   const index = ({ seq, workspaceId, mailboxId, fold }: StoredMessage): void => {
@@ -89,7 +94,7 @@ export function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: num
   };
 
   for (let next = statements.nextWaiting(tx).get(); next; next = isFull() ? null : statements.nextWaiting(tx).get()) {
-    readStored(tx, [next.seq]).forEach(index);
+    readStoredMessages(tx, [next.seq]).forEach(index);
   }
 
   const backlog = statements.read(tx).get();
@@ -97,7 +102,7 @@ export function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: num
   let { belowSeq, messages } = backlog;
   let more = true;
   while (more && !isFull()) {
-    const slice = readStoredBefore(tx, belowSeq, SLICE);
+    const slice = readStoredMessagesBefore(tx, belowSeq, SLICE);
     more = slice.length === SLICE;
     for (const message of slice) {
       if (isFull()) {
@@ -111,7 +116,7 @@ export function takeIn(tx: Tx, engine: Pick<SearchEngine, "rewrite">, limit: num
   }
   // At least one message is left. The count is approximate, because messages were deleted and added since.
   if (more) statements.advance(tx).run(belowSeq, Math.max(1, messages));
-  else endBacklog(tx);
+  else endIndexBacklog(tx);
 }
 
 /** Commits per second above which the jobs pause, because mail comes first, and for how long. */
@@ -148,15 +153,15 @@ export function indexBacklog({ store, db, now: clock }: Core, engine: Pick<Searc
   return {
     name: "search-backlog",
     async runDue(now) {
-      if (countBacklog(db) === 0) return null;
+      if (countIndexBacklog(db) === 0) return null;
       const busy = commits.isHigh(now);
       // Does not block the event loop while another process writes.
-      await store.enqueue((tx) => takeIn(tx, engine, room));
+      await store.enqueue((tx) => indexMissingMessages(tx, engine, room));
       const took = clock() - now;
       room = Math.min(MOST, Math.max(FEWEST, Math.min(2 * room, Math.floor((room * PORTION_MS) / Math.max(1, took)))));
       // Its own commit does not count.
       commits.restart(now);
-      if (countBacklog(db) === 0) return null;
+      if (countIndexBacklog(db) === 0) return null;
       // Pauses for as long as the portion took.
       return clock() + (busy ? YIELD_MS : Math.max(1, took));
     },

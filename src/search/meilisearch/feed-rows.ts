@@ -68,56 +68,62 @@ const statements = {
 };
 
 /** Undefined if Meilisearch never was the engine. */
-export function readFeed(db: Db): FeedRow | undefined {
+export function readMeilisearchFeed(db: Db): FeedRow | undefined {
   const row = statements.feed(db).get();
   return row ? { ...row, active: row.active === 1 } : undefined;
 }
 
 /** Starts recording changes; all stored mail goes into a new index. */
-export function beginFeed(tx: Tx, settingsVersion: number, runtime: Pick<Runtime, "randomBytes">): void {
-  statements.begin(tx).run(`mailroom-${drawName(runtime)}`, settingsVersion, drawName(runtime));
+export function beginMeilisearchFeed(tx: Tx, settingsVersion: number, runtime: Pick<Runtime, "randomBytes">): void {
+  statements.begin(tx).run(`mailroom-${drawRandomName(runtime)}`, settingsVersion, drawRandomName(runtime));
   statements.clear(tx).run();
 }
 
 /** A random name for an index or a mark. */
-export const drawName = (runtime: Pick<Runtime, "randomBytes">): string =>
+export const drawRandomName = (runtime: Pick<Runtime, "randomBytes">): string =>
   Buffer.from(runtime.randomBytes(8)).toString("hex");
 
 /** Stops recording changes. */
-export function endFeed(tx: Tx): void {
+export function endMeilisearchFeed(tx: Tx): void {
   statements.end(tx).run();
   statements.clear(tx).run();
 }
 
 /** Records that a message was added or changed. A trigger records deletions. */
-export function noteChange(tx: Tx, messageSeq: number): void {
+export function noteSearchChange(tx: Tx, messageSeq: number): void {
   if (statements.active(tx).get()) statements.add(tx).run(messageSeq);
 }
 
 /** Records that the index was created and the previous one deleted. */
-export const setMade = (tx: Tx): void => void statements.made(tx).run(0);
-export const setFilledThrough = (tx: Tx, seq: number | null): void => void statements.filled(tx).run(seq);
+export const noteIndexCreated = (tx: Tx): void => void statements.made(tx).run(0);
+export const setIndexFilledThrough = (tx: Tx, seq: number | null): void => void statements.filled(tx).run(seq);
 /** `mark` is about to become the index's mark; `present` is the current one. */
-export const setMark = (tx: Tx, mark: string, present: string | null): void =>
+export const setIndexMark = (tx: Tx, mark: string, present: string | null): void =>
   void statements.marked(tx).run(mark, present);
 
 /** The oldest changes, up to `limit`. */
-export const nextChanges = (db: Db, limit: number): Change[] => statements.next(db).all(limit);
+export const listNextSearchChanges = (db: Db, limit: number): Change[] => statements.next(db).all(limit);
 
 /** Deletes changes up to `through` (search_changes.seq) of these messages, except the `refused` ones. */
-export function setSent(tx: Tx, through: number, messageSeqs: readonly number[], refused: readonly number[]): void {
+export function removeSentSearchChanges(
+  tx: Tx,
+  through: number,
+  messageSeqs: readonly number[],
+  refused: readonly number[],
+): void {
   const seqs = JSON.stringify(messageSeqs);
   statements.sent(tx).run(through, seqs);
   statements.forgive(tx).run(seqs);
   for (const seq of refused) statements.refuse(tx).run(seq);
 }
 
-export const hasChanges = (db: Db): boolean => statements.waits(db).get() !== null;
-export const countChanges = (db: Db): number => statements.behind(db).get()?.n ?? 0;
+export const hasSearchChanges = (db: Db): boolean => statements.waits(db).get() !== null;
+export const countSearchChanges = (db: Db): number => statements.behind(db).get()?.n ?? 0;
 /** Number of messages that the server refused. */
-export const countRefused = (db: Db): number => statements.refused(db).get()?.n ?? 0;
+export const countRefusedByIndex = (db: Db): number => statements.refused(db).get()?.n ?? 0;
 /** Number of messages stored after that one. */
-export const countUnfilled = (db: Db, filledThrough: number): number => statements.left(db).get(filledThrough)?.n ?? 0;
+export const countMessagesLeftToFill = (db: Db, filledThrough: number): number =>
+  statements.left(db).get(filledThrough)?.n ?? 0;
 /** Number of messages still to be sent. */
-export const countPending = (db: Db, { filledThrough }: FeedRow): number =>
-  countChanges(db) + (filledThrough === null ? 0 : countUnfilled(db, filledThrough));
+export const countMessagesToIndex = (db: Db, { filledThrough }: FeedRow): number =>
+  countSearchChanges(db) + (filledThrough === null ? 0 : countMessagesLeftToFill(db, filledThrough));

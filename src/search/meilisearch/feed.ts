@@ -11,30 +11,36 @@ import { letOthersRun } from "../../base/pause.ts";
 import type { Runtime } from "../../base/runtime.ts";
 import type { Options } from "../../store/settings.ts";
 import type { Db, Store } from "../../store/store.ts";
-import { readStored, readStoredAfter, type StoredMessage } from "../stored.ts";
+import { readStoredMessages, readStoredMessagesAfter, type StoredMessage } from "../stored.ts";
 import {
-  beginFeed,
+  beginMeilisearchFeed,
   type Change,
-  countChanges,
-  countRefused,
-  countUnfilled,
-  drawName,
-  endFeed,
+  countMessagesLeftToFill,
+  countRefusedByIndex,
+  countSearchChanges,
+  drawRandomName,
+  endMeilisearchFeed,
   type FeedRow,
-  hasChanges,
+  hasSearchChanges,
+  listNextSearchChanges,
   NOT_MADE,
-  nextChanges,
-  readFeed,
-  setFilledThrough,
-  setMade,
-  setMark,
-  setSent,
+  noteIndexCreated,
+  readMeilisearchFeed,
+  removeSentSearchChanges,
+  setIndexFilledThrough,
+  setIndexMark,
 } from "./feed-rows.ts";
-import { type Client, type Connection, createClient, type ServerAddress, ServerError } from "./meilisearch-client.ts";
 import {
+  type Client,
+  type Connection,
+  createMeilisearchClient,
+  type ServerAddress,
+  ServerError,
+} from "./meilisearch-client.ts";
+import {
+  createMarkDocument,
   INDEX_SETTINGS,
   type MessageDocument,
-  markDocument,
   SETTINGS_VERSION,
   toMessageDocument,
 } from "./message-documents.ts";
@@ -65,7 +71,7 @@ const TASK_MS = 600_000;
 const FIRST_RETRY_MS = 1_000;
 const LONGEST_RETRY_MS = 60_000;
 
-export function createFeed({
+export function createMeilisearchFeed({
   store,
   options,
   connection,
@@ -103,7 +109,7 @@ export function createFeed({
   function getFeedClient(address: ServerAddress): Client {
     if (client?.address.url !== address.url || client.address.key !== address.key) {
       const limits = { requestMs: REQUEST_MS, taskMs: TASK_MS, signal: stopping.signal, fetch: runtime.fetch };
-      client = { address, client: createClient(address, limits) };
+      client = { address, client: createMeilisearchClient(address, limits) };
       proven = false;
     }
     return client.client;
@@ -111,22 +117,22 @@ export function createFeed({
 
   /** Starts over with a new index for all stored mail; the old index is deleted. */
   function beginAnew(): void {
-    store.transact((tx) => beginFeed(tx, SETTINGS_VERSION, runtime));
+    store.transact((tx) => beginMeilisearchFeed(tx, SETTINGS_VERSION, runtime));
     proven = false;
   }
 
   /** The feed as the settings want it; undefined if Meilisearch is off. */
   function agreedFeed(): FeedRow | undefined {
-    const row = readFeed(db);
+    const row = readMeilisearchFeed(db);
     if (!isWanted()) {
-      if (row?.active) store.transact((tx) => endFeed(tx));
+      if (row?.active) store.transact((tx) => endMeilisearchFeed(tx));
       rests = true;
       return undefined;
     }
     rests = false;
     if (row?.active && row.settingsVersion === SETTINGS_VERSION) return row;
     beginAnew();
-    return readFeed(db);
+    return readMeilisearchFeed(db);
   }
 
   /** Does one piece of work; false if there is none. */
@@ -139,7 +145,7 @@ export function createFeed({
       await make(server, row);
       return true;
     }
-    if (proven && row.filledThrough === null && !hasChanges(db)) return false;
+    if (proven && row.filledThrough === null && !hasSearchChanges(db)) return false;
     const mark = await server.readMark(row.indexUid);
     if (mark === undefined || (mark !== row.mark && mark !== row.previousMark)) {
       if (isJustMade) throw new ServerError("failing", "it does not have the index that was just made");
@@ -157,14 +163,14 @@ export function createFeed({
   async function make(server: Client, row: FeedRow): Promise<void> {
     if (row.replacedUid !== null) await server.drop(row.replacedUid);
     await server.make(row.indexUid, INDEX_SETTINGS);
-    await server.write(row.indexUid, [], [markDocument(row.mark)]);
-    store.transact((tx) => void (isStill(row) && setMade(tx)));
+    await server.write(row.indexUid, [], [createMarkDocument(row.mark)]);
+    store.transact((tx) => void (isStill(row) && noteIndexCreated(tx)));
     isJustMade = true;
   }
 
   /** True if neither this process nor another has started the feed over meanwhile. */
   function isStill({ indexUid, filledThrough }: FeedRow): boolean {
-    const row = readFeed(db);
+    const row = readMeilisearchFeed(db);
     return row?.active === true && row.indexUid === indexUid && row.filledThrough === filledThrough;
   }
 
@@ -175,25 +181,25 @@ export function createFeed({
     if (unfilled?.index === row.indexUid) unfilled.messages = Math.max(0, unfilled.messages - documents.length);
     store.transact((tx) => {
       if (!isStill(row)) return;
-      setSent(
+      removeSentSearchChanges(
         tx,
         0,
         documents.map(({ id }) => id),
         refused,
       );
-      setFilledThrough(tx, more ? last : null);
+      setIndexFilledThrough(tx, more ? last : null);
     });
   }
 
   /** Sends the oldest changes; false if there are none. */
   async function sendChanges(server: Client, row: FeedRow, mark: string): Promise<boolean> {
-    const changes = nextChanges(db, BATCH);
+    const changes = listNextSearchChanges(db, BATCH);
     if (changes.length === 0) return false;
     const { through, sent, documents } = await readChanged(db, changes);
     const stored = new Set(documents.map(({ id }) => id));
     const removed = sent.filter((seq) => !stored.has(seq));
     const refused = await send(server, row, mark, removed, documents);
-    store.transact((tx) => void (isStill(row) && setSent(tx, through, sent, refused)));
+    store.transact((tx) => void (isStill(row) && removeSentSearchChanges(tx, through, sent, refused)));
     return true;
   }
 
@@ -205,8 +211,8 @@ export function createFeed({
     removed: readonly number[],
     documents: readonly MessageDocument[],
   ): Promise<number[]> {
-    const mark = drawName(runtime);
-    store.transact((tx) => setMark(tx, mark, present));
+    const mark = drawRandomName(runtime);
+    store.transact((tx) => setIndexMark(tx, mark, present));
     return writeBatch(server, indexUid, { removed, documents, mark }, log);
   }
 
@@ -271,15 +277,16 @@ export function createFeed({
   function countUnfilledMessages({ indexUid, filledThrough }: FeedRow): number {
     if (filledThrough === null) return 0;
     // Another process may have started over.
-    if (unfilled?.index !== indexUid) unfilled = { index: indexUid, messages: countUnfilled(db, filledThrough) };
+    if (unfilled?.index !== indexUid)
+      unfilled = { index: indexUid, messages: countMessagesLeftToFill(db, filledThrough) };
     return unfilled.messages;
   }
 
   function state(): FeedState {
-    const row = readFeed(db);
+    const row = readMeilisearchFeed(db);
     if (!row?.active || !isWanted()) return { phase: "off", behind: 0, refused: 0 };
-    const behind = countChanges(db) + countUnfilledMessages(row);
-    const counts = { behind, refused: countRefused(db) };
+    const behind = countSearchChanges(db) + countUnfilledMessages(row);
+    const counts = { behind, refused: countRefusedByIndex(db) };
     if (!connection.current()) return { phase: "down", ...counts };
     if (failure !== undefined) return { phase: "failing", reason: failure, ...counts };
     if (row.filledThrough !== null) return { phase: "filling", ...counts };
@@ -313,9 +320,9 @@ export function createFeed({
     current(): Fed | undefined {
       const address = proven && isWanted() && failure === undefined ? connection.current() : undefined;
       if (!address || client?.address.url !== address.url || client.address.key !== address.key) return undefined;
-      const row = readFeed(db);
-      if (!row?.active || row.filledThrough !== null || hasChanges(db)) return undefined;
-      return { address, index: row.indexUid, complete: countRefused(db) === 0 };
+      const row = readMeilisearchFeed(db);
+      if (!row?.active || row.filledThrough !== null || hasSearchChanges(db)) return undefined;
+      return { address, index: row.indexUid, complete: countRefusedByIndex(db) === 0 };
     },
     state,
     /** Resolves when no work is running or possible, except retries that wait for their time. */
@@ -351,7 +358,7 @@ async function readNext(db: Db, after: number): Promise<{ documents: MessageDocu
   let last = after;
   let more = true;
   for (let characters = 0; more && documents.length < BATCH && characters < BATCH_CHARACTERS; ) {
-    const slice = readStoredAfter(db, last, SLICE);
+    const slice = readStoredMessagesAfter(db, last, SLICE);
     const before = documents.length;
     characters += await addDocuments(documents, slice, BATCH_CHARACTERS - characters);
     more = slice.length === SLICE || documents.length - before < slice.length;
@@ -371,7 +378,7 @@ async function readChanged(
   for (let i = 0, characters = 0; i < changes.length && characters < BATCH_CHARACTERS; i += SLICE) {
     const slice = changes.slice(i, i + SLICE);
     const seqs = [...new Set(slice.map(({ messageSeq }) => messageSeq))].filter((seq) => !sent.has(seq));
-    const stored = readStored(db, seqs);
+    const stored = readStoredMessages(db, seqs);
     const before = documents.length;
     characters += await addDocuments(documents, stored, BATCH_CHARACTERS - characters);
     const left = new Set(stored.slice(documents.length - before).map(({ seq }) => seq));
@@ -414,7 +421,7 @@ async function writeBatch(
   { removed, documents, mark }: { removed: readonly number[]; documents: readonly MessageDocument[]; mark: string },
   log: Pick<Log, "warn">,
 ): Promise<number[]> {
-  const marking = markDocument(mark);
+  const marking = createMarkDocument(mark);
   try {
     await server.write(index, removed, [...documents, marking]);
     return [];

@@ -15,7 +15,7 @@ import {
   type Settings,
 } from "meilisearch";
 import type { Runtime } from "../../base/runtime.ts";
-import { readText, SHORT_ANSWER, sentenceIn } from "../../net/answer.ts";
+import { readResponseText, SHORT_ANSWER, toShownSentence } from "../../net/answer.ts";
 import type { Options } from "../../store/settings.ts";
 import { MARK_ID, type MarkDocument, type MessageDocument } from "./message-documents.ts";
 
@@ -49,7 +49,7 @@ interface RankedMessage {
   score: number;
 }
 
-export type Client = ReturnType<typeof createClient>;
+export type Client = ReturnType<typeof createMeilisearchClient>;
 
 /** Bytes of what searches find: the numbers of a million messages, each a key with a count, take some fifteen million. */
 const LARGEST_FOUND = 64 * 1024 * 1024;
@@ -74,7 +74,7 @@ function serverError(thrown: unknown): unknown {
   const error =
     thrown instanceof MeilisearchError && thrown.cause instanceof MeilisearchApiError ? thrown.cause : thrown;
   if (error instanceof MeilisearchApiError) {
-    const message = sentenceIn(error.message) || `it answered ${error.response.status}`;
+    const message = toShownSentence(error.message) || `it answered ${error.response.status}`;
     return new ServerError(classifyTrouble(error.cause?.code ?? "", error.response.status), message, { cause: error });
   }
   // A server that is not Meilisearch does not respond with JSON.
@@ -88,7 +88,7 @@ function serverError(thrown: unknown): unknown {
  * `requestMs` and `taskMs` limit the time of one request and of a queued task; `signal` ends waiting for work in
  * progress. `fetch` makes the requests.
  */
-export function createClient(
+export function createMeilisearchClient(
   { url, key }: ServerAddress,
   {
     requestMs,
@@ -101,7 +101,7 @@ export function createClient(
   async function httpClient(...[input, init]: Parameters<typeof fetch>): Promise<unknown> {
     const response = await fetch(input, { ...init, redirect: "manual" });
     const isSearch = String(input).endsWith("/multi-search");
-    const text = await readText(response, isSearch ? LARGEST_FOUND : SHORT_ANSWER);
+    const text = await readResponseText(response, isSearch ? LARGEST_FOUND : SHORT_ANSWER);
     if (hasMoreParts(text, MOST_PARTS)) throw new Error(`it has more than ${MOST_PARTS} objects and lists`);
     const body = text === "" ? undefined : JSON.parse(text);
     if (!response.ok) throw new MeilisearchApiError(response, body);
@@ -125,7 +125,7 @@ export function createClient(
 
   async function done(enqueued: Promise<EnqueuedTask>): Promise<void> {
     const { error } = await server.tasks.waitForTask(await enqueued, { timeout: taskMs, interval: POLL_MS });
-    if (error) throw new ServerError(classifyTrouble(error.code, 0), sentenceIn(error.message));
+    if (error) throw new ServerError(classifyTrouble(error.code, 0), toShownSentence(error.message));
   }
 
   async function drop(index: string): Promise<void> {
@@ -253,7 +253,10 @@ export interface Connection {
 }
 
 /** The configured server, else the child; none while another engine is selected. */
-export function chooseConnection(options: Pick<Options, "get" | "onRefresh">, child?: Connection): Connection {
+export function chooseMeilisearchConnection(
+  options: Pick<Options, "get" | "onRefresh">,
+  child?: Connection,
+): Connection {
   return {
     current() {
       if (options.get("search.engine") !== "meilisearch") return undefined;

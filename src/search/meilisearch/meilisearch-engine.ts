@@ -10,21 +10,21 @@ import { messages } from "../../store/schema.ts";
 import type { Db } from "../../store/store.ts";
 import { toThreadSeq } from "../document-number.ts";
 import type { Loose, Ranked, SearchScope } from "../engine.ts";
-import { fold, type IndexDocument } from "../fold.ts";
-import { bestOfEach } from "../fts5/hits.ts";
+import { foldText, type IndexDocument } from "../fold.ts";
+import { keepBestHitPerThread } from "../fts5/hits.ts";
 import {
+  boundedEditDistance,
   listConditionTokens,
   type MessageCondition,
   type Query,
-  slipsBetween,
   type TextCondition,
   type TextField,
-  tokenIn,
+  toFieldToken,
 } from "../query.ts";
-import { createSeqSet, type SeqSet, seqsIn } from "../sets.ts";
-import { readStored } from "../stored.ts";
+import { createSeqSet, listSeqsInSet, type SeqSet } from "../sets.ts";
+import { readStoredMessages } from "../stored.ts";
 import type { Fed } from "./feed.ts";
-import { type Client, createClient, type IndexQuery, type ServerAddress } from "./meilisearch-client.ts";
+import { type Client, createMeilisearchClient, type IndexQuery, type ServerAddress } from "./meilisearch-client.ts";
 import { mayHaveTypos, PLAIN_FIELDS, PRIVATE, toIndexedWord } from "./message-documents.ts";
 
 /*
@@ -123,10 +123,12 @@ export function looseQueries(conditions: readonly MessageCondition[], scope: Sea
   if (texts.some(({ negated, exact }) => negated || exact)) return undefined;
   const filter = buildMeilisearchFilter(conditions, scope);
   const queries = (Object.keys(ATTRIBUTES) as TextField[]).flatMap((field) => {
-    const tokens = new Set(texts.filter((text) => text.field === field).flatMap(({ text }) => fold(text).split(" ")));
+    const tokens = new Set(
+      texts.filter((text) => text.field === field).flatMap(({ text }) => foldText(text).split(" ")),
+    );
     // A word whose letters the server sees encoded can only match exactly: among others, every one of Cc.
     const words = [...tokens].map((token) => {
-      if (field === "cc") return quotePhrase(toIndexedWord(tokenIn(field, token), field));
+      if (field === "cc") return quotePhrase(toIndexedWord(toFieldToken(field, token), field));
       return mayHaveTypos(token) ? token : quotePhrase(toIndexedWord(token, "any"));
     });
     return splitIntoGroups(words, WORDS_READ).map((group) => ({
@@ -175,7 +177,7 @@ export function createMeilisearchEngine(
 
   function getSearchClient({ address }: Fed): Client {
     if (known?.address.url !== address.url || known.address.key !== address.key) {
-      known = { address, client: createClient(address, { requestMs: SEARCH_MS, taskMs: SEARCH_MS, fetch }) };
+      known = { address, client: createMeilisearchClient(address, { requestMs: SEARCH_MS, taskMs: SEARCH_MS, fetch }) };
     }
     return known.client;
   }
@@ -198,14 +200,14 @@ export function createMeilisearchEngine(
       const found = intersect(await getSearchClient(fed).search(fed.index, queries), newest());
       if (found.length === 0) return undefined;
       return {
-        threads: seqsIn(messageThreadSet(found)),
+        threads: listSeqsInSet(messageThreadSet(found)),
         async wordsIn(threads) {
           const isAmong = new Set(threads);
           const latest = found.filter((seq) => isAmong.has(toThreadSeq(seq))).slice(-MOST_READ);
           // Access is checked again, because the result contains words of mail.
           const reached = new Set(scope.mailboxIds);
           const words = new Set<string>();
-          for (const { mailboxId, foldBeginning } of readStored(db, latest)) {
+          for (const { mailboxId, foldBeginning } of readStoredMessages(db, latest)) {
             if (!reached.has(mailboxId)) continue;
             for (const word of nearestWords(conditions, foldBeginning())) words.add(word);
             await letOthersRun();
@@ -229,7 +231,7 @@ export function createMeilisearchEngine(
       if (!query) return [];
       const narrowed = found.length <= MOST_NAMED ? within(query, found) : query;
       const hits = await getSearchClient(fed).rank(fed.index, narrowed, MOST_RANKED);
-      return bestOfEach(hits.map(({ number, score }) => ({ thread: toThreadSeq(number), score })));
+      return keepBestHitPerThread(hits.map(({ number, score }) => ({ thread: toThreadSeq(number), score })));
     },
   };
 }
@@ -267,7 +269,7 @@ export function nearestWords(conditions: readonly MessageCondition[], document: 
         ),
       );
     wordsOf.set(field, words);
-    for (const sought of fold(text).split(" ").filter(mayHaveTypos)) {
+    for (const sought of foldText(text).split(" ").filter(mayHaveTypos)) {
       const nearest = words.has(sought) ? undefined : findTypoMatch(sought, words, work);
       if (nearest !== undefined) found.add(nearest);
     }
@@ -284,7 +286,7 @@ function findTypoMatch(sought: string, words: Iterable<string>, work: { left: nu
   for (const word of words) {
     if (Math.abs(word.length - sought.length) > limit) continue;
     if (work.left-- <= 0) break;
-    const distance = slipsBetween(sought, word, limit);
+    const distance = boundedEditDistance(sought, word, limit);
     if (distance < least) [nearest, least] = [word, distance];
   }
   return nearest;

@@ -31,7 +31,7 @@ export interface MarkDocument extends Record<string, unknown> {
 }
 
 /** Has every field, empty, because the server searches only fields that some document has. */
-export const markDocument = (mark: string): MarkDocument => ({
+export const createMarkDocument = (mark: string): MarkDocument => ({
   id: MARK_ID,
   mark,
   ...Object.fromEntries([...PLAIN_FIELDS, ...MARKED_FIELDS].map((field) => [field, ""])),

@@ -47,7 +47,7 @@ function limits(): { memory: number; threads: number } {
 }
 
 /** Starts it on a free port. `folder`: Meilisearch's folder, which exists. @throws system errors */
-export async function startProcess(
+export async function startMeilisearchProcess(
   { executable, folder, key }: { executable: string; folder: string; key: string },
   runtime: Pick<Runtime, "now" | "setTimer"> & { log: Log },
 ): Promise<SidecarProcess> {
@@ -60,7 +60,7 @@ export async function startProcess(
       command: [
         executable,
         ...["--env", "production", "--no-analytics", "--log-level", "WARN", "--http-addr", address],
-        ...databaseArgs(folder),
+        ...meilisearchDatabaseArguments(folder),
         ...["--dump-dir", join(folder, SCRATCH), "--snapshot-dir", join(folder, SCRATCH)],
         ...["--max-indexing-memory", String(memory), "--max-indexing-threads", String(threads)],
       ],
@@ -79,13 +79,13 @@ export async function startProcess(
 }
 
 /** Those that tell the process of this folder from others. */
-export const databaseArgs = (folder: string): string[] => ["--db-path", join(folder, DATABASE)];
+export const meilisearchDatabaseArguments = (folder: string): string[] => ["--db-path", join(folder, DATABASE)];
 
 /**
  * True if the listener on the loopback port belongs to this user, or if the system does not tell: our key and mail must
  * not reach another process that bound the port first.
  */
-export function isOurs(url: string): boolean {
+export function isOwnLoopbackListener(url: string): boolean {
   const port = Number(new URL(url).port).toString(16).toUpperCase().padStart(4, "0");
   try {
     const sockets = readFileSync("/proc/self/net/tcp", "latin1")
@@ -105,8 +105,10 @@ export const SEARCH_FOLDER = "search";
  * Replaces the reason why Meilisearch serves no search by that of its process, if it has failed. For admins only,
  * because the reason may name paths and disks.
  */
-export const explain = <S extends { engine: string; reason?: string }>(search: S, child: ProcessState): S =>
-  child.state === "failed" ? { ...search, reason: `meilisearch does not run: ${child.reason}` } : search;
+export const explainMeilisearchFailure = <S extends { engine: string; reason?: string }>(
+  search: S,
+  child: ProcessState,
+): S => (child.state === "failed" ? { ...search, reason: `meilisearch does not run: ${child.reason}` } : search);
 
 /** With the address of the process, while it runs, and its key. */
 export interface StoredState extends ProcessState {

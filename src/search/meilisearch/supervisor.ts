@@ -8,25 +8,25 @@
 import { existsSync, mkdirSync, readFileSync } from "node:fs";
 import { rm, statfs } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import { endLeftovers, findExecutable, keepProcessState, type ProcessState } from "../../base/child-process.ts";
+import { endLeftoverProcesses, findExecutable, keepProcessState, type ProcessState } from "../../base/child-process.ts";
 import { type Failure, keepRunning, STABLE_MS, watchProcess } from "../../base/keep-running.ts";
 import type { Log } from "../../base/log.ts";
 import type { Runtime } from "../../base/runtime.ts";
-import { readText, SHORT_ANSWER } from "../../net/answer.ts";
+import { readResponseText, SHORT_ANSWER } from "../../net/answer.ts";
 import type { Options } from "../../store/settings.ts";
 import type { ServerAddress } from "./meilisearch-client.ts";
 import {
   DATABASE,
-  databaseArgs,
-  isOurs,
+  isOwnLoopbackListener,
   MEILISEARCH,
+  meilisearchDatabaseArguments,
   SCRATCH,
   SEARCH_FOLDER,
   type StoredState,
-  startProcess,
+  startMeilisearchProcess,
 } from "./process.ts";
 
-export type Supervisor = ReturnType<typeof createSupervisor>;
+export type Supervisor = ReturnType<typeof createMeilisearchSupervisor>;
 
 /** Ports tried in one start, if other processes take them first. */
 const PORTS = 3;
@@ -59,7 +59,7 @@ const describeError = (error: unknown): string => (error instanceof Error ? erro
 const megabytes = (bytes: number): string => `${Math.floor(bytes / (1024 * 1024))} MB`;
 
 /** `data`: the data folder. `freeBytes` gives the free space on the disk of a folder. */
-export function createSupervisor({
+export function createMeilisearchSupervisor({
   data,
   options,
   runtime,
@@ -180,11 +180,11 @@ export function createSupervisor({
     if (signal.aborted) return undefined;
     if (own.starts++ > 0) restarts++;
     for (let port = 1; ; port++) {
-      const child = await startProcess({ executable: path, folder, key }, { ...runtime, log });
+      const child = await startMeilisearchProcess({ executable: path, folder, key }, { ...runtime, log });
       setState({ state: "starting", executable: path, version, pid: child.pid });
       const failure = await watchProcess(child, {
         responds: (over) => isHealthy(child.url, over, runtime),
-        isOurs: () => isOurs(child.url),
+        isOurs: () => isOwnLoopbackListener(child.url),
         onReady() {
           log.info("meilisearch runs", { version, url: child.url, pid: child.pid });
           setState({ state: "running", executable: path, version, pid: child.pid }, { url: child.url, key });
@@ -201,7 +201,8 @@ export function createSupervisor({
   }
 
   /** Ends processes left by a killed server. */
-  const endOthers = () => endLeftovers(MEILISEARCH.name, databaseArgs(folder), { ...runtime, log });
+  const endOthers = () =>
+    endLeftoverProcesses(MEILISEARCH.name, meilisearchDatabaseArguments(folder), { ...runtime, log });
 
   async function requireRoom(bytes: number): Promise<void> {
     const free = await freeBytes(data);
@@ -257,7 +258,8 @@ async function isHealthy(
   signal.addEventListener("abort", abort);
   try {
     const response = await fetch(`${url}/health`, { signal: controller.signal, redirect: "manual" });
-    const answer = response.ok && (JSON.parse(await readText(response, SHORT_ANSWER)) as { status?: unknown } | null);
+    const answer =
+      response.ok && (JSON.parse(await readResponseText(response, SHORT_ANSWER)) as { status?: unknown } | null);
     return answer !== false && answer?.status === "available";
   } catch {
     return false;

@@ -168,9 +168,9 @@ describe("reach", () => {
   const setRole = (role: "member" | "admin") =>
     world.core.store.transact((tx) => people.setRole(tx, world.maxId, role));
   const unshare = () =>
-    world.core.store.transact((tx) => mailboxAdmin.revokeGrant(tx, world.owner.mailboxId, world.maxId));
+    world.core.store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, world.owner.mailboxId, world.maxId));
   const share = () =>
-    world.core.store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "view"));
+    world.core.store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, world.owner.mailboxId, world.maxId, "view"));
   const threadsOf = async (as: Client): Promise<string[]> => {
     const ids: string[] = [];
     for (let cursor = ""; ; ) {
@@ -236,9 +236,9 @@ describe("reach", () => {
     );
     const ids: string[] = [];
     for (let i = 0; i < 6; i++) ids.push((await world.receive("team@example.test", `Team ${i}`)).threadId);
-    store.transact((tx) => mailboxAdmin.grant(tx, box, world.maxId, "view"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, box, world.maxId, "view"));
     const changes = await follow(world.asMax);
-    store.transact((tx) => removals.beginRemoval(tx, box));
+    store.transact((tx) => removals.beginMailboxRemoval(tx, box));
     while (store.db.select().from(mailboxes).where(eq(mailboxes.id, box)).get()) await world.advance(3_600_000);
     const told = await changes();
     expect(kinds(told).sort()).toEqual(ids.map((id): [string, string] => [id, "gone"]).sort());
@@ -258,7 +258,7 @@ describe("reach", () => {
         role: "member",
         ownMailbox: false,
       });
-      mailboxAdmin.grant(tx, world.owner.mailboxId, added.userId, "view");
+      mailboxAdmin.grantMailboxAccess(tx, world.owner.mailboxId, added.userId, "view");
       return added;
     });
     const rows = () =>

@@ -1,7 +1,7 @@
 /** Waiting for mail: list_messages with `waitSeconds` and `after`, on a clock that the test moves. */
 import { expect, test } from "bun:test";
-import { createPools } from "../../../src/api/pools.ts";
-import { createWaiting } from "../../../src/api/waiting.ts";
+import { createRequestShares } from "../../../src/api/pools.ts";
+import { createLongPolling } from "../../../src/api/waiting.ts";
 import { listMessages } from "../../../src/operations/mail/message-operations.ts";
 import type { MailContext } from "../../../src/operations/operation.ts";
 import { connectMcp, type ToolClient, type ToolResult } from "../../harness/clients/mcp-client.ts";
@@ -188,15 +188,15 @@ test("a client that disconnects no longer counts as waiting", async () => {
 const personOf = (name: string) => ({ workspaceId: name, userId: name });
 
 test("a client that disconnected before the wait does not wait", async () => {
-  const pools = createPools({ mostConnections: 1_000, runtime: fakeRuntime() });
-  const { wait } = createWaiting(testCore(), { latest: () => "", places: pools.waits });
+  const pools = createRequestShares({ mostConnections: 1_000, runtime: fakeRuntime() });
+  const { wait } = createLongPolling(testCore(), { latest: () => "", places: pools.waits });
   const signal = AbortSignal.abort();
   expect(await wait(() => undefined, { ms: SECOND, who: personOf("a"), signal })).toBeUndefined();
 });
 
 test("waiting calls take at most a quarter of the connections", async () => {
-  const pools = createPools({ mostConnections: 8, runtime: fakeRuntime() });
-  const { wait, stop } = createWaiting(testCore(), { latest: () => "", places: pools.waits });
+  const pools = createRequestShares({ mostConnections: 8, runtime: fakeRuntime() });
+  const { wait, stop } = createLongPolling(testCore(), { latest: () => "", places: pools.waits });
   const { signal } = new AbortController();
   const begin = (name: string) => wait(() => undefined, { ms: SECOND, who: personOf(name), signal });
   const waits = [begin("a"), begin("b")];

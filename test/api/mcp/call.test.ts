@@ -389,7 +389,7 @@ test("mail of another workspace is not found", async () => {
   const keys = await makeDkimKeys();
   const workspaceId = it.write((tx) => {
     const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
-    domains.markVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
+    domains.markDomainVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
     return id;
   });
   const eve = await connectMcp(it.http, it.join("eve@other.test", "owner", { name: "Eve", workspaceId }).key);

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { cutPiece } from "../../../src/api/mcp/budget.ts";
-import { wantsBytes } from "../../../src/api/mcp/render-download.ts";
+import { chooseDownloadForm } from "../../../src/api/mcp/render-download.ts";
 import { DEFAULT_CHARS, type RenderArguments } from "../../../src/api/mcp/result.ts";
 import type { MessageView } from "../../../src/mailbox/state/views.ts";
 import { LEAST_CHARS, MOST_CHARS } from "../../../src/operations/tool.ts";
@@ -362,7 +362,7 @@ describe("files", () => {
   ];
   for (const [contentType, filename, size, wants] of kinds) {
     test(`${contentType} ${filename} of ${size} bytes: ${wants}`, () => {
-      expect(wantsBytes({ contentType, filename, size }) as string).toBe(wants);
+      expect(chooseDownloadForm({ contentType, filename, size }) as string).toBe(wants);
     });
   }
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { basename, join } from "node:path";
 import type { Caller } from "../../../src/access/caller.ts";
-import { createDocuments } from "../../../src/api/mcp/document-pieces.ts";
+import { createAttachmentTextReader } from "../../../src/api/mcp/document-pieces.ts";
 import type { DocumentText } from "../../../src/documents/kind.ts";
 import type { StartParser } from "../../../src/workers/parser-process.ts";
 import { connectMcp, type ToolClient } from "../../harness/clients/mcp-client.ts";
@@ -208,7 +208,7 @@ describe("the texts of the last documents", () => {
     const runtime = { at: START, now: () => runtime.at };
     const reads: string[] = [];
     const answers = new Map<string, unknown>();
-    const textOf = createDocuments({
+    const textOf = createAttachmentTextReader({
       runtime,
       async readDocument(owner, source) {
         reads.push(`${owner} ${basename(String(source))}`);

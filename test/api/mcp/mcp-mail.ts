@@ -5,7 +5,7 @@ import { type Answers, RENDERERS as RENDERED } from "../../../src/api/mcp/render
 import type { RenderArguments, RenderContext, Rendered } from "../../../src/api/mcp/result.ts";
 import type { AttachmentView, MessageSummaryView, MessageView, ThreadView } from "../../../src/mailbox/state/views.ts";
 import { packText, readHtml } from "../../../src/message/reading.ts";
-import { seenText } from "../../../src/message/visible.ts";
+import { visibleTextForModel } from "../../../src/message/visible.ts";
 
 const ANN = { email: "ann@remote.example", name: "Ann" };
 const BEN = { email: "ben@example.test" };
@@ -79,7 +79,7 @@ export const attachment = (fields: Partial<AttachmentView> = {}): AttachmentView
 
 /** Gives the visible parts of messages with the given HTML. */
 export const htmlOf = (source: (message: MessageView) => string | undefined): RenderContext["html"] => ({
-  text: async (message) => seenText(message.text, source(message)),
+  text: async (message) => visibleTextForModel(message.text, source(message)),
   async visible(message) {
     const html = source(message);
     return html === undefined ? undefined : readHtml({ kind: "visible", html: packText(html) });

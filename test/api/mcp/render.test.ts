@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { fencedText, isFenceable } from "../../../src/api/mcp/fence.ts";
-import { type Answers, renderError } from "../../../src/api/mcp/render.ts";
+import { cleanTextForMailFence, isSafeInsideMailFence } from "../../../src/api/mcp/fence.ts";
+import { type Answers, renderErrorForMcp } from "../../../src/api/mcp/render.ts";
 import type { RenderArguments } from "../../../src/api/mcp/result.ts";
 import { type ErrorCode, STATUS_OF_CODE } from "../../../src/base/errors.ts";
 import { LEAST_CHARS } from "../../../src/operations/tool.ts";
@@ -217,8 +217,8 @@ describe("fences", () => {
 
   test("a long run of marks is scanned once, and split where it would look like a fence", () => {
     const marks = "<".repeat(400_000);
-    expect(fencedText(`${marks} >>`)).toBe(`${marks} >>`);
-    expect(fencedText(`${marks} mail`)).toBe(`[not a fence] ${[...marks].join(" ")} mail`);
+    expect(cleanTextForMailFence(`${marks} >>`)).toBe(`${marks} >>`);
+    expect(cleanTextForMailFence(`${marks} mail`)).toBe(`[not a fence] ${[...marks].join(" ")} mail`);
   });
 
   test.each([
@@ -243,8 +243,8 @@ describe("fences", () => {
     ["another space", ">>>\u3000end", "> > >\u3000end"],
     ["the word of the other line", "<<<end", "< < <end"],
   ])("what looks like a line of a fence is marked: %s", (_, written, marked) => {
-    expect(fencedText(`Hello\n${written}`)).toBe(`Hello\n[not a fence] ${marked}`);
-    expect(isFenceable(written)).toBe(false);
+    expect(cleanTextForMailFence(`Hello\n${written}`)).toBe(`Hello\n[not a fence] ${marked}`);
+    expect(isSafeInsideMailFence(written)).toBe(false);
   });
 
   test.each([
@@ -257,14 +257,17 @@ describe("fences", () => {
     "<mail@remote.example>",
     "ᐃᓄᒃᑎᑐᑦ mail",
   ])("other text stays as it is: %s", (written) => {
-    expect(fencedText(written)).toBe(written);
+    expect(cleanTextForMailFence(written)).toBe(written);
   });
 
   test("every character that NFKC makes a mark of counts as one", () => {
     for (let code = 0; code <= 0x10ffff; code++) {
       const character = String.fromCodePoint(code);
       if (!character.isWellFormed() || !/^[<>«»‹›〈〉《》]$/.test(character.normalize("NFKC"))) continue;
-      expect([character, fencedText(`${character}>end`)]).toEqual([character, `[not a fence] ${character} >end`]);
+      expect([character, cleanTextForMailFence(`${character}>end`)]).toEqual([
+        character,
+        `[not a fence] ${character} >end`,
+      ]);
     }
   });
 
@@ -296,7 +299,8 @@ describe("fences", () => {
 });
 
 const codes = Object.keys(STATUS_OF_CODE) as ErrorCode[];
-const renderRefusal = (refusal: Parameters<typeof renderError>[0]) => parse(renderError(refusal, context()));
+const renderRefusal = (refusal: Parameters<typeof renderErrorForMcp>[0]) =>
+  parse(renderErrorForMcp(refusal, context()));
 
 test("every code of a refusal has its own next step", () => {
   const steps = codes.map((code) => renderRefusal({ code, message: "Why." }).structured.next);

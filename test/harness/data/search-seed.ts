@@ -5,7 +5,7 @@ import { foldDocument } from "../../../src/search/fold.ts";
 import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
 import { createRanking } from "../../../src/search/fts5/hits.ts";
 import { parseQuery } from "../../../src/search/query.ts";
-import { seqsIn } from "../../../src/search/sets.ts";
+import { listSeqsInSet } from "../../../src/search/sets.ts";
 import * as schema from "../../../src/store/schema.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { storeInMemory } from "./database.ts";
@@ -137,14 +137,16 @@ export function seedIndex(
   async function search(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
     await ready();
     const names = new Map([...seqs].map(([name, seq]) => [seq, name]));
-    return seqsIn(await engine.match(parseQuery(q, NOW), scope)).map((seq) => names.get(seq) ?? `unknown ${seq}`);
+    return listSeqsInSet(await engine.match(parseQuery(q, NOW), scope)).map(
+      (seq) => names.get(seq) ?? `unknown ${seq}`,
+    );
   }
 
   /** Names of the conversations found, the best first, by relevance where the engine ranks them apart. */
   async function ranked(q: string, scope: SearchScope = WHOLE_A): Promise<string[]> {
     await ready();
     const query = parseQuery(q, NOW);
-    const found = seqsIn(await engine.match(query, scope));
+    const found = listSeqsInSet(await engine.match(query, scope));
     const order = (await engine.rank?.(query, scope, found, false)) ?? createRanking(store)(query, scope, found);
     const names = new Map([...seqs].map(([name, seq]) => [seq, name]));
     return order.toSorted((a, b) => b.score - a.score).map(({ thread }) => names.get(thread) ?? `unknown ${thread}`);

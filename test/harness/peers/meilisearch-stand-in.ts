@@ -5,7 +5,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createLog } from "../../../src/base/log.ts";
-import { createSupervisor, type Supervisor } from "../../../src/search/meilisearch/supervisor.ts";
+import { createMeilisearchSupervisor, type Supervisor } from "../../../src/search/meilisearch/supervisor.ts";
 import { atEndOfFile } from "../end.ts";
 import { temporaryFolder } from "../folder.ts";
 import { type FakeRuntime, fakeRuntime } from "../runtime.ts";
@@ -140,7 +140,7 @@ export function supervise(settings: Record<string, string>, data = temporaryFold
   let free = Number.POSITIVE_INFINITY;
   const followers: (() => void)[] = [];
   const lines: Record<string, unknown>[] = [];
-  const supervisor = createSupervisor({
+  const supervisor = createMeilisearchSupervisor({
     data,
     options: {
       get: ((name: string) => values[name]) as never,

@@ -46,7 +46,7 @@ export async function bootAdminApi(description: Zone = {}): Promise<AdminApi> {
   const { workspaceId, domainId } = write((tx) => {
     const { id } = workspaceAdmin.addWorkspace(core, tx, "Other");
     const domain = domains.addDomain(core, tx, id, "other.test", []);
-    domains.markVerified(core, tx, domain.id);
+    domains.markDomainVerified(core, tx, domain.id);
     return { workspaceId: id, domainId: domain.id };
   });
   const other = { workspaceId, domainId, ...join("zoe@other.test", "owner", { workspaceId }) };

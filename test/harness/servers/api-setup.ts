@@ -4,22 +4,22 @@
  */
 import { afterEach } from "bun:test";
 import { connect } from "node:net";
-import { createKey, createLastUse, noteKeyUse } from "../../../src/access/credentials.ts";
+import { createApiKey, createLastUseRecorder, noteKeyUse } from "../../../src/access/credentials.ts";
 import { createSlowdown } from "../../../src/access/slowdown.ts";
 import { createApi } from "../../../src/api/api.ts";
-import { createPools } from "../../../src/api/pools.ts";
-import { createAddressReader } from "../../../src/api/request.ts";
+import { createRequestShares } from "../../../src/api/pools.ts";
+import { createClientAddressReader } from "../../../src/api/request.ts";
 import { MAIL_API } from "../../../src/api/surfaces.ts";
 import { extractText } from "../../../src/documents/document-text.ts";
 import type { ReadDocument } from "../../../src/documents/kind.ts";
-import { createConnections } from "../../../src/http/connections.ts";
+import { createHttpConnections } from "../../../src/http/connections.ts";
 import { createHttpServer } from "../../../src/http/http-server.ts";
 import { createReadJournal } from "../../../src/journal/reads.ts";
 import { fileMessage } from "../../../src/mailbox/filing/filing.ts";
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
 import { createIdempotency } from "../../../src/operations/idempotency.ts";
 import type { Operation } from "../../../src/operations/operation.ts";
-import { readSource } from "../../../src/smtp/spool.ts";
+import { readMessageSource } from "../../../src/smtp/spool.ts";
 import * as schema from "../../../src/store/schema.ts";
 import { openInMemory, sendCore } from "./core.ts";
 
@@ -54,24 +54,24 @@ export async function startApi(given: Given = {}) {
   });
   const sending = sendCore(opened.core);
   const readDocument: ReadDocument = async (_, source, __, hints) =>
-    extractText(new Uint8Array(await readSource(source)), hints, sending.now);
+    extractText(new Uint8Array(await readMessageSource(source)), hints, sending.now);
   const core = { ...sending, parser: { ...sending.parser, readDocument } };
   const { store, options, runtime, log, lines } = core;
   const idempotency = createIdempotency(core);
-  const pools = createPools({ mostConnections: 1_000, runtime });
+  const pools = createRequestShares({ mostConnections: 1_000, runtime });
   const api = createApi({
     core,
     idempotency,
     reads: createReadJournal(core),
     pools,
     slowdown: createSlowdown(runtime),
-    touchKey: createLastUse(core, "a key", noteKeyUse),
-    readClientAddress: createAddressReader(trustedProxies ?? []),
+    touchKey: createLastUseRecorder(core, "a key", noteKeyUse),
+    readClientAddress: createClientAddressReader(trustedProxies ?? []),
     operations: operations.map((one) => ({ ...one, run: runs[one.name] ?? one.run })),
   });
   const server = createHttpServer({
     listen: { host: "127.0.0.1", port: 0 },
-    connections: createConnections({ most: 1_000, trustedProxies: [], runtime }),
+    connections: createHttpConnections({ most: 1_000, trustedProxies: [], runtime }),
     rest: api.rest,
     web: { respond: async () => undefined },
     health: { store: () => true },
@@ -117,7 +117,7 @@ export async function startApi(given: Given = {}) {
   });
 
   const keyOf = (userId: string, scopes: schema.Scope[] = ["read", "send", "write"]): string =>
-    store.transact((tx) => createKey(tx, runtime, { userId, name: "test", scopes })).key;
+    store.transact((tx) => createApiKey(tx, runtime, { userId, name: "test", scopes })).key;
   const key = keyOf("olga");
   const origin = `http://127.0.0.1:${server.address.port}`;
 

@@ -119,7 +119,7 @@ export async function bootBeside(booted: Booted, name: string, domain: string): 
 
 function addOwner(core: TestCore, tx: Tx, keys: Awaited<typeof dkimKeys>, workspace: string, domain: string) {
   const { id: workspaceId } = workspaceAdmin.addWorkspace(core, tx, workspace);
-  domains.markVerified(core, tx, domains.addDomain(core, tx, workspaceId, domain, keys).id);
+  domains.markDomainVerified(core, tx, domains.addDomain(core, tx, workspaceId, domain, keys).id);
   const alice = { workspaceId, email: `alice@${domain}`, name: "Alice", role: "owner", ownMailbox: true } as const;
   const { userId, mailboxId = "" } = people.addUser(core, tx, alice);
   const { key: apiKey } = developers.createKey(core, tx, { userId, name: "Tests", scopes: SCOPES });
@@ -138,7 +138,7 @@ function seenBy(
     write((tx) => {
       const person = { workspaceId, email, name, role, ownMailbox: true };
       const { userId, mailboxId = "" } = people.addUser(core, tx, person);
-      if (access) mailboxAdmin.grant(tx, owner.mailboxId, userId, access);
+      if (access) mailboxAdmin.grantMailboxAccess(tx, owner.mailboxId, userId, access);
       const scopes = role === "member" ? MAIL_SCOPES : SCOPES;
       const { id, key } = developers.createKey(core, tx, { userId, name: `${name}'s tests`, scopes });
       return { email, userId, mailboxId, keyId: id, key };

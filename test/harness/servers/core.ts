@@ -6,10 +6,10 @@ import type { Runtime } from "../../../src/base/runtime.ts";
 import { readConfig } from "../../../src/config.ts";
 import { type Filed, type Filing, fileMessage } from "../../../src/mailbox/filing/filing.ts";
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
-import { composeHere } from "../../../src/mailbox/imap/octets.ts";
+import { createLocalComposer } from "../../../src/mailbox/imap/octets.ts";
 import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
 import { findOwnerWorkspaceId } from "../../../src/mailbox/state/mailboxes.ts";
-import { readHere } from "../../../src/message/reading.ts";
+import { readHtmlInThisThread } from "../../../src/message/reading.ts";
 import { createDnsCache } from "../../../src/net/dns-cache.ts";
 import { type Opened, type OpenOptions, open } from "../../../src/open.ts";
 import type { SendCore } from "../../../src/outbound/send-core.ts";
@@ -62,7 +62,7 @@ export const testCore = (world: Partial<Runtime> = {}): TestCore => openInMemory
 /** The context over a store that is there. */
 export function coreOver(store: Store, runtime = fakeRuntime()): TestCore {
   const { db, blobs } = store;
-  const parser = { read: readHere, composeStored: composeHere(blobs) };
+  const parser = { read: readHtmlInThisThread, composeStored: createLocalComposer(blobs) };
   const parts = { db, blobs, now: runtime.now, store, options: openOptions(store), runtime };
   return { ...testCore(), ...parts, engine: createFts5Engine(store), parser };
 }

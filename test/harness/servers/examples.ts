@@ -57,7 +57,7 @@ export async function bootExamples(
   const add = (email: string, role: "owner" | "member") =>
     store.transact((tx) => people.addUser(core, tx, { workspaceId, email, name: email, role, ownMailbox: true }));
   const { id } = store.transact((tx) => domains.addDomain(core, tx, workspaceId, "example.com", []));
-  store.transact((tx) => domains.markVerified(core, tx, id));
+  store.transact((tx) => domains.markDomainVerified(core, tx, id));
   const { userId } = add(ADA, "owner");
   add("ben@example.com", "member");
   const { key } = store.transact((tx) => developers.createKey(core, tx, { userId, name: "Examples", scopes: SCOPES }));

@@ -2,7 +2,7 @@
 import type { Caller } from "../../../src/access/caller.ts";
 import { newId } from "../../../src/base/runtime.ts";
 import type { SendView } from "../../../src/compose/sending-views.ts";
-import { emit } from "../../../src/events/outbox.ts";
+import { emitEvent } from "../../../src/events/outbox.ts";
 import { draftReply, replyToThread, sendEmail } from "../../../src/operations/mail/sending.ts";
 import type { MailContext, Operation } from "../../../src/operations/operation.ts";
 import { MAIL_OPERATIONS } from "../../../src/operations/operations.ts";
@@ -26,7 +26,7 @@ export function fakeSending() {
     await store.enqueue((tx) => {
       const data = { emailId, threadId, messageId, mailbox: FROM, from: { email: FROM }, to: [], subject: "" };
       const event = "message.outbound";
-      emit(tx, { id: newId(runtime, "evt"), workspaceId: "wsp_1", event, data, now: runtime.now() });
+      emitEvent(tx, { id: newId(runtime, "evt"), workspaceId: "wsp_1", event, data, now: runtime.now() });
       record(tx, view);
       fake.atCommit();
     });

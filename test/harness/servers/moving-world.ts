@@ -6,8 +6,8 @@ import { Database } from "bun:sqlite";
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { findCaller } from "../../../src/access/credentials.ts";
-import { sealKeyIn } from "../../../src/access/identity.ts";
-import { openSeal } from "../../../src/access/seal.ts";
+import { secondFactorKeyPath } from "../../../src/access/identity.ts";
+import { openSecretSeal } from "../../../src/access/seal.ts";
 import * as developers from "../../../src/admin/developers.ts";
 import * as domains from "../../../src/admin/domains.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
@@ -153,8 +153,8 @@ export const SECOND_FACTOR = new TextEncoder().encode("a secret of 20 bytes");
 /** Adds whatever lets people prove who they are. */
 function addAccess(db: Database, data: string, userId: string): void {
   const runtime = fakeRuntime();
-  const seal = openSeal(
-    sealKeyIn(data),
+  const seal = openSecretSeal(
+    secondFactorKeyPath(data),
     runtime,
     createLog("silent", runtime.now, () => {}),
   );
@@ -223,7 +223,7 @@ async function makeOthers(
 ): Promise<string> {
   const workspaceId = write((tx) => {
     const { id } = workspaceAdmin.addWorkspace(core, tx, "Others Ltd");
-    domains.markVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
+    domains.markDomainVerified(core, tx, domains.addDomain(core, tx, id, "other.test", keys).id);
     return id;
   });
   const { key } = join("eve@other.test", "owner", { name: "Eve", workspaceId });

@@ -2,25 +2,25 @@
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../../src/access/caller.ts";
 import { makeDkimKeys } from "../../../src/admin/domains.ts";
-import { type SigningKey, signHeader, writeSignatures } from "../../../src/authentication/dkim.ts";
+import { type SigningKey, signHeader, writeDkimSignatures } from "../../../src/authentication/dkim.ts";
 import { AppError } from "../../../src/base/errors.ts";
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
 import { getMessage } from "../../../src/mailbox/reading/messages.ts";
-import { type Composition, composeBytes, isComposition } from "../../../src/message/composition.ts";
-import { recode, UNKNOWN_SERVER } from "../../../src/message/recode.ts";
+import { type Composition, isComposition, serializeComposition } from "../../../src/message/composition.ts";
+import { recodeForTransport, UNKNOWN_SERVER } from "../../../src/message/recode.ts";
 import type { Submission } from "../../../src/outbound/accept.ts";
-import { type Recipient, readContent } from "../../../src/outbound/queue.ts";
+import { type Recipient, readOutboundContent } from "../../../src/outbound/queue.ts";
 import { suppress } from "../../../src/outbound/suppression.ts";
-import { readSource, type Source } from "../../../src/smtp/spool.ts";
+import { readMessageSource, type Source } from "../../../src/smtp/spool.ts";
 import * as schema from "../../../src/store/schema.ts";
-import { keepContent } from "../../../src/workers/jobs.ts";
+import { storeOutboundContent } from "../../../src/workers/jobs.ts";
 import type { ParserPool } from "../../../src/workers/parser-pool.ts";
 import { sendCore } from "./core.ts";
 import { createWorld } from "./mailbox-world.ts";
 
 /** The DKIM-Signature fields of a message, as the server makes them together with a parser. */
 export const sign = (message: Uint8Array, keys: readonly SigningKey[], signedAt: number): Promise<string> =>
-  writeSignatures(message, keys, signedAt, (signer, header) => signHeader(keys[signer] as SigningKey, header));
+  writeDkimSignatures(message, keys, signedAt, (signer, header) => signHeader(keys[signer] as SigningKey, header));
 
 /** Limit of recipients in the queue. */
 export const LARGEST_QUEUE = 1_000;
@@ -61,18 +61,18 @@ export async function createOffice() {
   world.grant(boxes.team, carl, "send");
 
   const bytesIn = async (source: Source | Composition): Promise<Uint8Array> =>
-    isComposition(source) ? composeBytes(source, store.blobs.read) : readSource(source);
+    isComposition(source) ? serializeComposition(source, store.blobs.read) : readMessageSource(source);
   const parser: ParserPool = {
     ...sending.parser,
     prepare: async (_, source) =>
       prepareMessage(await bytesIn(source), store.blobs, { written: isComposition(source) }),
     async prepareOutbound(_, source, { keys, signedAt }) {
       const bytes = await bytesIn(source);
-      const leaving = await recode(bytes, UNKNOWN_SERVER);
+      const leaving = await recodeForTransport(bytes, UNKNOWN_SERVER);
       const signatures = Buffer.from(await sign(leaving, keys, signedAt), "latin1");
       return {
         message: await prepareMessage(bytes, store.blobs, { written: true }),
-        content: await keepContent(store.blobs, signatures, leaving),
+        content: await storeOutboundContent(store.blobs, signatures, leaving),
       };
     },
   };
@@ -124,7 +124,7 @@ export async function createOffice() {
           .map(async (message) => ({
             ...message,
             entries: db.select().from(schema.queueEntries).where(eq(schema.queueEntries.messageSeq, message.seq)).all(),
-            bytes: Buffer.from(await readContent(store, message.seq)).toString("latin1"),
+            bytes: Buffer.from(await readOutboundContent(store, message.seq)).toString("latin1"),
           })),
       ),
     /** Writes a message of Alice, as a mail app sends it. */

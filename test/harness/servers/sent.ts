@@ -2,7 +2,7 @@
 import { asc, eq } from "drizzle-orm";
 import { newId } from "../../../src/base/runtime.ts";
 import { type EmailAddress, parseAddressList, splitAddress } from "../../../src/message/address.ts";
-import { type Claim, claim } from "../../../src/outbound/claims.ts";
+import { type Claim, claimQueueEntries } from "../../../src/outbound/claims.ts";
 import { mergeRecipients } from "../../../src/outbound/guardrails.ts";
 import { concludeAttempt } from "../../../src/outbound/outcome.ts";
 import { addOutbound, type OutboundMessage } from "../../../src/outbound/queue.ts";
@@ -84,7 +84,9 @@ export function createSender(parts: (given: TestCore) => Partial<TestCore> = () 
 
   /** Claims the due recipients of the oldest waiting message, all together. */
   const lease = (): Claim | undefined =>
-    store.transact((tx) => claim(tx, { now: runtime.now(), leaseUntil: runtime.now() + 60_000, together: () => true }));
+    store.transact((tx) =>
+      claimQueueEntries(tx, { now: runtime.now(), leaseUntil: runtime.now() + 60_000, together: () => true }),
+    );
 
   /** Attempts to deliver the due recipients once. `result` gives the result of each. */
   async function attempt(result: (recipient: string) => DeliveryResult): Promise<void> {

@@ -1,5 +1,5 @@
 /** A parser that starts at once and does not parse. It returns the subject, hangs or dies, as the message says. */
-import { encodeMessage, hearParent, tellParent } from "../../../src/base/child-messages.ts";
+import { encodeChildMessage, hearParent, tellParent } from "../../../src/base/child-messages.ts";
 import type { ToParser } from "../../../src/workers/jobs.ts";
 import { obeyPoison, poisonOf } from "./poison.ts";
 
@@ -9,6 +9,6 @@ hearParent((message) => {
   obeyPoison(poisonOf(data));
   const text = Buffer.from(data.source).toString("latin1");
   const subject = /^Subject: (.*)\r$/m.exec(text)?.[1];
-  tellParent(encodeMessage({ id: data.id, result: { message: { subject } } }));
+  tellParent(encodeChildMessage({ id: data.id, result: { message: { subject } } }));
 });
-tellParent(encodeMessage({ ready: true }));
+tellParent(encodeChildMessage({ ready: true }));

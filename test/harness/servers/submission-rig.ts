@@ -2,8 +2,8 @@
 import { join } from "node:path";
 import { eq } from "drizzle-orm";
 import type { Caller } from "../../../src/access/caller.ts";
-import { createKey, revokeKey } from "../../../src/access/credentials.ts";
-import { openIdentity } from "../../../src/access/identity.ts";
+import { createApiKey, revokeApiKey } from "../../../src/access/credentials.ts";
+import { openSignInServices } from "../../../src/access/identity.ts";
 import type { Submission, submitMessage } from "../../../src/outbound/accept.ts";
 import { createSubmissionRole } from "../../../src/outbound/submission.ts";
 import { openSpool } from "../../../src/smtp/spool.ts";
@@ -104,7 +104,7 @@ export async function listenForSubmission(
     spool: openSpool(spoolFolder),
     site: { ...world.core.site, hostname: "mail.example.test" },
   };
-  const { signIn } = openIdentity(core);
+  const { signIn } = openSignInServices(core);
   const role = createSubmissionRole(core, { signIn, submit });
   const rig = await listenAs(role, {
     ...options,
@@ -115,7 +115,7 @@ export async function listenForSubmission(
   const keyIds = new Map<string, string>();
 
   function keyOf({ userId }: Caller, scopes: Scope[] = ["send"]): string {
-    const { id, key } = store.transact((tx) => createKey(tx, runtime, { userId, name: "app", scopes }));
+    const { id, key } = store.transact((tx) => createApiKey(tx, runtime, { userId, name: "app", scopes }));
     keyIds.set(key, id);
     return key;
   }
@@ -141,7 +141,7 @@ export async function listenForSubmission(
     connect,
     keyOf,
     set: (name, value) => store.transact((tx) => settings.set(tx, name, value)),
-    revoke: (key) => void store.transact((tx) => revokeKey(tx, keyIds.get(key) ?? "", runtime.now())),
+    revoke: (key) => void store.transact((tx) => revokeApiKey(tx, keyIds.get(key) ?? "", runtime.now())),
     setPassword: async (person, password) => setHash(person, password === null ? null : await quickHash(password)),
     async connectAs(person, secret = keyOf(person)) {
       const client = await connect();

@@ -1,8 +1,8 @@
 /** The command line in this process: a data folder, and the output of commands. */
 import { cpSync } from "node:fs";
 import { type Runtime, systemRuntime } from "../../../src/base/runtime.ts";
-import { run } from "../../../src/cli/cli.ts";
-import { lendOwn } from "../../../src/cli/lending.ts";
+import { runCommandLine } from "../../../src/cli/cli.ts";
+import { lendOwnFiles } from "../../../src/cli/lending.ts";
 import { newDataFolder } from "../data/database.ts";
 import { atEndOfFile } from "../end.ts";
 import { temporaryFolder } from "../folder.ts";
@@ -45,7 +45,7 @@ export function openTerminal({
   async function say(...argv: string[]): Promise<Said> {
     let stdout = "";
     let stderr = "";
-    const exitCode = await run(argv, {
+    const exitCode = await runCommandLine(argv, {
       env: { MAILROOM_DATA: data, MAILROOM_HOSTNAME: "mail.acme.test", ...env },
       readStdin: async () => stdin,
       writeStdout: async (text) => {
@@ -63,7 +63,7 @@ export function openTerminal({
       // The process of the tests stays who it is.
       actAsFolderOwner: () => undefined,
       prepareFolder: async () => {},
-      lendFiles: (_, named) => lendOwn(named, systemRuntime()),
+      lendFiles: (_, named) => lendOwnFiles(named, systemRuntime()),
     });
     return { exitCode, stdout, stderr };
   }

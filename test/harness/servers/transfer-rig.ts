@@ -11,10 +11,10 @@ import {
   type ImportResult,
   importMail,
   LARGEST_MESSAGE,
-  openParser,
+  openImportParser,
 } from "../../../src/transfer/import-mail.ts";
 import { createImportDestination, type Destination } from "../../../src/transfer/placement.ts";
-import { findMessages } from "../../../src/transfer/sources.ts";
+import { findMessagesInFiles } from "../../../src/transfer/sources.ts";
 import { temporaryFolder } from "../folder.ts";
 import type { Booted } from "./boot.ts";
 import { shareParser } from "./parser.ts";
@@ -52,14 +52,14 @@ export async function importInto(
   const { core } = opened;
   const store = { ...core.store, ...(transact && { transact }) };
   const log = createLog("info", runtime.now, (line) => lines.push(JSON.parse(line)));
-  const parser = openParser({ ...core, store, log }, shareParser);
-  const entry = mailboxAdmin.mailboxAt(core, into);
+  const parser = openImportParser({ ...core, store, log }, shareParser);
+  const entry = mailboxAdmin.getMailboxByAddress(core, into);
   const destination = createImportDestination(core, entry, people.listUsers(core, entry.workspaceId), { folder, read });
   try {
     return await importMail(
       { core: { ...opened.core, store, log }, parser, pacing: STEADY },
       {
-        messages: findMessages(path, LARGEST_MESSAGE),
+        messages: findMessagesInFiles(path, LARGEST_MESSAGE),
         destination,
         isInterrupted: () => false,
         onProgress() {},

@@ -1,9 +1,9 @@
 /** An appliance that delivers events to receivers on this host, with helpers for tests. */
 import * as developers from "../../../src/admin/developers.ts";
 import { type DnsClient, newId } from "../../../src/base/runtime.ts";
-import { type EventData, makeSampleData } from "../../../src/events/catalogue.ts";
+import { type EventData, makeSampleEventData } from "../../../src/events/catalogue.ts";
 import { EVENT_NAMES, type EventName } from "../../../src/events/kinds.ts";
-import { emit } from "../../../src/events/outbox.ts";
+import { emitEvent } from "../../../src/events/outbox.ts";
 import { letter, mailer } from "../mail/mail.ts";
 import { type Receiver, startReceiver } from "../peers/receiver.ts";
 import { type Booted, boot } from "./boot.ts";
@@ -42,8 +42,8 @@ export async function openRig(
     happen<E extends EventName>(event: E, data?: Partial<EventData[E]>): string {
       const id = newId(runtime, "evt");
       const now = runtime.now();
-      const whole = { ...makeSampleData(event, now), ...data } as EventData[E];
-      store.transact((tx) => emit(tx, { id, workspaceId: owner.workspaceId, event, data: whole, now }));
+      const whole = { ...makeSampleEventData(event, now), ...data } as EventData[E];
+      store.transact((tx) => emitEvent(tx, { id, workspaceId: owner.workspaceId, event, data: whole, now }));
       return id;
     },
     /** Delivers mail from outside to alice@example.test. Needs WITH_MX. */

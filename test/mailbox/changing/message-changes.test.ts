@@ -14,7 +14,7 @@ import {
   undoChange,
   updateThread,
 } from "../../../src/mailbox/changing/threads.ts";
-import { undoKey } from "../../../src/mailbox/changing/undo.ts";
+import { undoKeyChanges } from "../../../src/mailbox/changing/undo.ts";
 import { readMailboxUsage } from "../../../src/mailbox/state/mailboxes.ts";
 import { type Folder, holds, messages, threads } from "../../../src/store/schema.ts";
 import { runs } from "../../harness/runs.ts";
@@ -183,7 +183,7 @@ describe("moving", () => {
     updateThread(core, key, id, { folder: "trash" });
     const verdicts = () => store.db.$client.query("SELECT sender FROM sender_verdicts WHERE verdict = 'spam'").all();
     expect(verdicts()).toEqual([{ sender: "ben@remote.example" }]);
-    const undone = await undoKey(
+    const undone = await undoKeyChanges(
       core,
       { workspaceId, keyId: "key_one", since: 0 },
       { person: () => alice, face: "app", dryRun: false },

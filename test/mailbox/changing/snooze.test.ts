@@ -1,6 +1,6 @@
 /** Snoozing (rules: Snooze): out of the inbox until a time, then back, unread. */
 import { describe, expect, test } from "bun:test";
-import { snooze, wakeSnoozed } from "../../../src/mailbox/changing/change.ts";
+import { setThreadSnooze, wakeSnoozed } from "../../../src/mailbox/changing/change.ts";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { listThreads } from "../../../src/mailbox/reading/listing.ts";
 import { listMessages } from "../../../src/mailbox/reading/messages.ts";
@@ -16,7 +16,7 @@ async function snoozed(until = START + HOUR_MS) {
   const { receive, core, store } = alice;
   const { threadId: id } = await receive({ messageId: "<1@x>" });
   updateThread(core, alice.alice, id, { read: true });
-  store.transact((tx) => snooze(tx, id, until));
+  store.transact((tx) => setThreadSnooze(tx, id, until));
   const job = wakeSnoozed(core);
   return { ...alice, id, job };
 }
@@ -48,7 +48,7 @@ test("many due conversations return in portions, and the job returns the next du
   const { receive, store, listed, job } = await snoozed(START + 2 * HOUR_MS);
   for (let i = 0; i < 120; i++) {
     const { threadId } = await receive({ subject: `${i}` });
-    store.transact((tx) => snooze(tx, threadId, START + i));
+    store.transact((tx) => setThreadSnooze(tx, threadId, START + i));
   }
   const at = START + HOUR_MS;
   const next = await job.runDue(at);
@@ -67,7 +67,7 @@ describe("what can be snoozed", () => {
       updateThread(core, alice, threadId, { folder: "archive" });
       store.db.update(threads).set({ folder }).run();
       store.db.update(messages).set({ folder }).run();
-      const act = () => store.transact((tx) => snooze(tx, threadId, START + 1));
+      const act = () => store.transact((tx) => setThreadSnooze(tx, threadId, START + 1));
       if (!can) {
         expect(act).toThrow(expect.objectContaining({ code: "conflict" }));
         expect(thread(threadId)).not.toHaveProperty("snoozedUntil");
@@ -82,7 +82,7 @@ describe("what can be snoozed", () => {
 
   test("an unknown conversation: not found", () => {
     const { store } = createAlice();
-    expect(() => store.transact((tx) => snooze(tx, "thr_none", START))).toThrow(
+    expect(() => store.transact((tx) => setThreadSnooze(tx, "thr_none", START))).toThrow(
       expect.objectContaining({ code: "not_found" }),
     );
   });

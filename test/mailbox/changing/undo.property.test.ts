@@ -5,7 +5,7 @@ import fc from "fast-check";
 import type { Caller } from "../../../src/access/caller.ts";
 import type { ThreadChange } from "../../../src/mailbox/changing/change.ts";
 import { changeThreads, getThread } from "../../../src/mailbox/changing/threads.ts";
-import { undoKey } from "../../../src/mailbox/changing/undo.ts";
+import { undoKeyChanges } from "../../../src/mailbox/changing/undo.ts";
 import { messages, threads } from "../../../src/store/schema.ts";
 import { runs } from "../../harness/runs.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
@@ -164,8 +164,8 @@ async function play(steps: readonly Step[]): Promise<void> {
 
   async function undo(key: (typeof KEYS)[number], since: number): Promise<void> {
     const wanted = { workspaceId, keyId: key, since };
-    const wouldBe = await undoKey(core, wanted, { person: () => alice, face: "app", dryRun: true });
-    const done = await undoKey(core, wanted, { person: () => alice, face: "app", dryRun: false });
+    const wouldBe = await undoKeyChanges(core, wanted, { person: () => alice, face: "app", dryRun: true });
+    const done = await undoKeyChanges(core, wanted, { person: () => alice, face: "app", dryRun: false });
     expect(done).toEqual(wouldBe);
     let changes = 0;
     for (const one of model) {
@@ -176,7 +176,7 @@ async function play(steps: readonly Step[]): Promise<void> {
       ).length;
     }
     expect(done.fields.filter((taken) => taken.field !== "training")).toHaveLength(changes);
-    const again = await undoKey(core, wanted, { person: () => alice, face: "app", dryRun: false });
+    const again = await undoKeyChanges(core, wanted, { person: () => alice, face: "app", dryRun: false });
     expect([again.threads, again.changes, again.fields]).toEqual([0, 0, []]);
   }
 

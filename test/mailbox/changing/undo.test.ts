@@ -12,7 +12,7 @@ import {
   updateThreads,
 } from "../../../src/mailbox/changing/threads.ts";
 import type { Undone } from "../../../src/mailbox/changing/undo.ts";
-import { undoKey } from "../../../src/mailbox/changing/undo.ts";
+import { undoKeyChanges } from "../../../src/mailbox/changing/undo.ts";
 import { replaceLabel } from "../../../src/mailbox/state/labels.ts";
 import type { ThreadPatch } from "../../../src/mailbox/state/views.ts";
 import {
@@ -54,7 +54,7 @@ function createAgent() {
       given: { person?: Caller | null; dryRun?: boolean; since?: number; keyId?: string } = {},
     ): Promise<Undone> => {
       const { person = alice, dryRun = false, since = 0, keyId = AGENT } = given;
-      return undoKey(
+      return undoKeyChanges(
         core,
         { workspaceId, keyId, since },
         { ...(person && { person: () => person }), face: "app", dryRun },

@@ -1,7 +1,7 @@
 /** PATCH of a conversation (rules: Changing a conversation, Labels, Folders). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { setThreadSnooze } from "../../../src/mailbox/changing/change.ts";
 import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { getMessage, getRawMessage, listMessages } from "../../../src/mailbox/reading/messages.ts";
 import type { ThreadPatch } from "../../../src/mailbox/state/views.ts";
@@ -117,7 +117,7 @@ describe("folder", () => {
   test("clears the snooze for every folder", async () => {
     for (const folder of ["inbox", "archive"] as const) {
       const { update, store, id, listed } = await conversation();
-      store.transact((tx) => snooze(tx, id, START + 1000));
+      store.transact((tx) => setThreadSnooze(tx, id, START + 1000));
       expect(await listed({ folder: "snoozed" })).toEqual([id]);
       expect(update({ folder })).not.toHaveProperty("snoozedUntil");
       expect(await listed({ folder: "snoozed" })).toEqual([]);
@@ -127,7 +127,7 @@ describe("folder", () => {
 
   test("another change leaves the snooze", async () => {
     const { update, store, id } = await conversation();
-    store.transact((tx) => snooze(tx, id, START + 1000));
+    store.transact((tx) => setThreadSnooze(tx, id, START + 1000));
     expect(update({ starred: true }).snoozedUntil).toBe(new Date(START + 1000).toISOString());
   });
 });

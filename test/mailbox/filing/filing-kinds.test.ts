@@ -1,7 +1,7 @@
 /** Mail that the appliance files itself: Sent copies, drafts and notices (rules: Folders, Bcc, Failure). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { setThreadSnooze } from "../../../src/mailbox/changing/change.ts";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { listMessages, markDelivered } from "../../../src/mailbox/reading/messages.ts";
 import { messages, threadReferences, threads } from "../../../src/store/schema.ts";
@@ -55,7 +55,7 @@ describe("a notice", () => {
   test("wakes a snoozed conversation, and brings one of sent mail to the inbox with the same counterpart", async () => {
     const it = createAlice();
     const { threadId } = await it.send({ messageId: "<s@example.test>" });
-    it.store.transact((tx) => snooze(tx, threadId, START + 1));
+    it.store.transact((tx) => setThreadSnooze(tx, threadId, START + 1));
     await it.receive(NOTICE, { kind: "notice", threadId });
     expect(it.thread(threadId)).toMatchObject({
       folder: "inbox",

@@ -1,7 +1,7 @@
 /** Filing a message, once (rules: Thread fields, Message fields, Event data, Arrival, Same message, Folders). */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { setThreadSnooze } from "../../../src/mailbox/changing/change.ts";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { fileMessage } from "../../../src/mailbox/filing/filing.ts";
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
@@ -379,7 +379,7 @@ describe("new mail", () => {
     const { receive, thread, core, alice, store, listed } = createAlice();
     const { threadId } = await receive({ messageId: "<1@remote.example>" });
     updateThread(core, alice, threadId, { read: true });
-    store.transact((tx) => snooze(tx, threadId, START + 1_000_000));
+    store.transact((tx) => setThreadSnooze(tx, threadId, START + 1_000_000));
     await receive({ headers: ["References: <1@remote.example>"] });
     expect(thread(threadId)).toMatchObject({ folder: "inbox", unread: true });
     expect(thread(threadId)).not.toHaveProperty("snoozedUntil");

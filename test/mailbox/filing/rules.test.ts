@@ -2,8 +2,14 @@
 import { describe, expect, test } from "bun:test";
 import { asc, eq } from "drizzle-orm";
 import { deleteThreads, updateThread } from "../../../src/mailbox/changing/threads.ts";
-import { undoKey } from "../../../src/mailbox/changing/undo.ts";
-import { type GivenRule, MOST_RULES, notesOn, putRules, readRules } from "../../../src/mailbox/filing/rules.ts";
+import { undoKeyChanges } from "../../../src/mailbox/changing/undo.ts";
+import {
+  type GivenRule,
+  listRuleQueryNotes,
+  MOST_RULES,
+  normalizeGivenRules,
+  putRules,
+} from "../../../src/mailbox/filing/rules.ts";
 import { addOutbound } from "../../../src/outbound/queue.ts";
 import { automaticMail, domains, mailboxRules } from "../../../src/store/schema.ts";
 import { START } from "../../harness/runtime.ts";
@@ -22,7 +28,7 @@ function world(...rules: GivenRule[]) {
   const alice = createAlice();
   const { store, runtime, box } = alice;
   const set = (given: readonly GivenRule[]) =>
-    store.transact((tx) => putRules(tx, box, readRules(given, runtime.now())));
+    store.transact((tx) => putRules(tx, box, normalizeGivenRules(given, runtime.now())));
   set(rules);
   return {
     ...alice,
@@ -192,7 +198,7 @@ test("a change of a key that a rule set again is not taken back", async () => {
   updateThread(core, key, threadId, { addLabels: ["A", "B"], starred: true });
   set([rule("from:ann", ["label", "A"], "star")]);
   await receive({ ...FROM_ANN, messageId: "<2@x>", headers: ["In-Reply-To: <1@x>"] });
-  await undoKey(
+  await undoKeyChanges(
     core,
     { workspaceId, keyId: "key_one", since: runtime.now() - 1 },
     { person: () => alice, face: "app", dryRun: false },
@@ -306,11 +312,11 @@ describe("what a rule may be", () => {
       /10 addresses/,
     ],
   ];
-  test.each(wrong)("%s: no", (_, given, message) => expect(() => readRules(given, now)).toThrow(message));
+  test.each(wrong)("%s: no", (_, given, message) => expect(() => normalizeGivenRules(given, now)).toThrow(message));
 
   test("is kept in one spelling", () => {
     expect(
-      readRules(
+      normalizeGivenRules(
         [{ name: " N ", ...rule(" from:ann ", ["label", " A "], ["label", "a"], "star", ["forward", "B@Ä.example"]) }],
         now,
       ),
@@ -323,7 +329,7 @@ describe("what a rule may be", () => {
       },
     ]);
     expect(
-      readRules(
+      normalizeGivenRules(
         Array.from({ length: MOST_RULES }, () => rule("ann", "star")),
         now,
       ),
@@ -332,7 +338,7 @@ describe("what a rule may be", () => {
 });
 
 test("a query says what is never true of mail that arrives", () => {
-  const notes = (match: string) => notesOn(match, 0);
+  const notes = (match: string) => listRuleQueryNotes(match, 0);
   expect(notes("in:inbox is:unread is:starred in:starred -in:spam label:x in:all ann")).toEqual([]);
   expect(notes("in:archive is:read -in:inbox -is:unread fro:ann")).toEqual([
     '"fro:ann" was searched as text: fro: is no operator',

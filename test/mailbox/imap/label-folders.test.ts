@@ -2,9 +2,9 @@
 import { expect, test } from "bun:test";
 import { changeMessages } from "../../../src/mailbox/changing/message-changes.ts";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
-import { findLabelled } from "../../../src/mailbox/imap/folder-search.ts";
+import { createLabelTest } from "../../../src/mailbox/imap/folder-search.ts";
 import { createImapFolders } from "../../../src/mailbox/imap/imap-folders.ts";
-import { forgetLabelled } from "../../../src/mailbox/imap/label-folders.ts";
+import { deleteLabelFolderPortion } from "../../../src/mailbox/imap/label-folders.ts";
 import { replaceLabel, writeLabels } from "../../../src/mailbox/state/labels.ts";
 import { toThreadSeq } from "../../../src/search/document-number.ts";
 import type { Db } from "../../../src/store/store.ts";
@@ -79,12 +79,12 @@ test("a label is looked for in its mailbox alone, in portions of what others hav
   updateThread(core, alice, threadId, { labels: ["Work"] });
   copyRow(store.db, "threads", toThreadSeq(seq), 5_000, (n) => ({ seq: toThreadSeq(seq) + n, id: `copy-${n}` }));
   store.db.$client.run("INSERT INTO thread_labels SELECT seq, 'work', 'Work', 0 FROM threads WHERE id LIKE 'copy-%'");
-  const found = findLabelled(core, box, "Work");
+  const found = createLabelTest(core, box, "Work");
   expect(await turnsDuring(found)).toBeGreaterThan(4);
   expect([...seqs, seq].map(await found)).toEqual([true, false, false]);
   // The mailbox does not have it.
   store.db.$client.run("DELETE FROM thread_labels WHERE thread_seq = ?", [toThreadSeq(seqs[0] as number)]);
-  expect(await turnsDuring(findLabelled(core, box, "Work"))).toBeLessThan(4);
+  expect(await turnsDuring(createLabelTest(core, box, "Work"))).toBeLessThan(4);
 });
 
 test("of conversations with many messages, all are in the label's mailbox, in portions", async () => {
@@ -162,7 +162,8 @@ test("what is kept for a mailbox that is removed goes in portions, what vanished
   for (const label of ["One", "Two"]) await folders.opened(box, undefined, label);
   vanish(store.db, 450);
   const counts: number[] = [];
-  for (let count = 1; count > 0; counts.push(count)) count = store.transact((tx) => forgetLabelled(tx, box, 200));
+  for (let count = 1; count > 0; counts.push(count))
+    count = store.transact((tx) => deleteLabelFolderPortion(tx, box, 200));
   expect(counts).toEqual([3, 200, 200, 200, 200, 100, 0]);
   expect(store.db.$client.query("SELECT 1 FROM imap_label_vanished").all()).toEqual([]);
 });

@@ -4,7 +4,7 @@ import { asc, eq } from "drizzle-orm";
 import fc from "fast-check";
 import { changeMessages, expungeMessages } from "../../../src/mailbox/changing/message-changes.ts";
 import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
-import { createImapFolders, openFolders } from "../../../src/mailbox/imap/imap-folders.ts";
+import { createImapFolderRows, createImapFolders } from "../../../src/mailbox/imap/imap-folders.ts";
 import { mailFolder, renewUidValidity } from "../../../src/mailbox/imap/uids.ts";
 import {
   FOLDERS,
@@ -65,7 +65,7 @@ describe("mail that was there before", () => {
       });
       seqs.push(seq);
     }
-    store.transact((tx) => openFolders(tx, box, runtime.now()));
+    store.transact((tx) => createImapFolderRows(tx, box, runtime.now()));
     const { seq: late } = await receive({ from: "late@remote.example" });
     expect(numbers("inbox")).toEqual([[5, late]]);
     await open();
@@ -87,7 +87,7 @@ describe("mail that was there before", () => {
     }
     const [one, two, three, four] = seqs as [number, number, number, number];
     store.transact((tx) => {
-      openFolders(tx, box, runtime.now());
+      createImapFolderRows(tx, box, runtime.now());
       tx.insert(imapMessages)
         .values({ messageSeq: one, folderId: state("inbox").id, uid: 1, modseq: 1 })
         .run();

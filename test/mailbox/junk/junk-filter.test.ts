@@ -3,11 +3,11 @@ import { describe, expect, spyOn, test } from "bun:test";
 import fc from "fast-check";
 import {
   LEAST_TRAINED,
-  learn,
-  scoreIn,
-  scoreTokens,
+  scoreByJunkFilter,
+  scoreJunkTokens,
   type TokenCounts,
-  unlearn,
+  trainJunkFilter,
+  untrainJunkFilter,
 } from "../../../src/mailbox/junk/junk-filter.ts";
 import { junkFilters, junkTokens } from "../../../src/store/schema.ts";
 import type { Tx } from "../../../src/store/store.ts";
@@ -34,7 +34,7 @@ test("a look-up in 200,000 tokens searches the primary key for each, and reads n
   const prepare = spyOn(sqlite, "prepare");
   store.transact((tx) => {
     fill(tx, box, 200_000, { spam: 3, ham: 1 });
-    expect(scoreIn(tx, box, () => words(400, "unheard"))).toBeUndefined();
+    expect(scoreByJunkFilter(tx, box, () => words(400, "unheard"))).toBeUndefined();
   });
   const select = prepare.mock.calls
     .map(([text]) => text)
@@ -50,9 +50,10 @@ test("tokens are computed only once the filter is trained", () => {
     const tokens = () => {
       throw new Error("asked for");
     };
-    expect(scoreIn(tx, box, tokens)).toBeUndefined();
-    for (let i = 0; i < 20; i++) for (const kind of ["spam", "ham"] as const) learn(tx, box, [`${kind}${i}`], kind);
-    expect(() => scoreIn(tx, box, tokens)).toThrow("asked for");
+    expect(scoreByJunkFilter(tx, box, tokens)).toBeUndefined();
+    for (let i = 0; i < 20; i++)
+      for (const kind of ["spam", "ham"] as const) trainJunkFilter(tx, box, [`${kind}${i}`], kind);
+    expect(() => scoreByJunkFilter(tx, box, tokens)).toThrow("asked for");
   });
 });
 
@@ -61,9 +62,9 @@ test("a filter beyond 200,000 tokens forgets the rarest ones and keeps the frequ
   store.transact((tx) => {
     const seq = fill(tx, box, 210_000, { spam: 1, ham: 0 });
     const often = words(400, "often");
-    for (let i = 1; i <= 99; i++) learn(tx, box, often, "spam");
+    for (let i = 1; i <= 99; i++) trainJunkFilter(tx, box, often, "spam");
     expect(rowsIn(tx)).toBe(400);
-    expect(scoreIn(tx, box, () => often)?.score).toBeGreaterThan(0.99);
+    expect(scoreByJunkFilter(tx, box, () => often)?.score).toBeGreaterThan(0.99);
     expect(tx.select().from(junkFilters).all()).toEqual([{ seq, mailboxId: box, spam: 599, ham: 500 }]);
   });
 });
@@ -72,7 +73,7 @@ test("a smaller filter forgets nothing", () => {
   const { store, box } = createAlice();
   store.transact((tx) => {
     fill(tx, box, 190_000, { spam: 1, ham: 0 });
-    for (let i = 1; i <= 50; i++) learn(tx, box, ["word"], "ham");
+    for (let i = 1; i <= 50; i++) trainJunkFilter(tx, box, ["word"], "ham");
     expect(rowsIn(tx)).toBe(190_001);
   });
 });
@@ -80,11 +81,11 @@ test("a smaller filter forgets nothing", () => {
 test("unlearning a pruned token never goes below zero", () => {
   const { store, box } = createAlice();
   store.transact((tx) => {
-    learn(tx, box, ["a", "b"], "spam");
+    trainJunkFilter(tx, box, ["a", "b"], "spam");
     tx.delete(junkTokens).run();
-    learn(tx, box, ["a"], "ham");
-    unlearn(tx, box, ["a", "b"], "spam");
-    unlearn(tx, box, ["a", "b"], "spam");
+    trainJunkFilter(tx, box, ["a"], "ham");
+    untrainJunkFilter(tx, box, ["a", "b"], "spam");
+    untrainJunkFilter(tx, box, ["a", "b"], "spam");
     expect(tx.select({ spam: junkTokens.spam, ham: junkTokens.ham }).from(junkTokens).all()).toEqual([
       { spam: 0, ham: 1 },
     ]);
@@ -97,7 +98,7 @@ test("unlearning a pruned token never goes below zero", () => {
 test("a token counts once per message", () => {
   const { store, box } = createAlice();
   store.transact((tx) => {
-    learn(tx, box, ["a", "a"], "spam");
+    trainJunkFilter(tx, box, ["a", "a"], "spam");
     expect(tx.select({ spam: junkTokens.spam }).from(junkTokens).all()).toEqual([{ spam: 1 }]);
   });
 });
@@ -116,16 +117,16 @@ describe("has no opinion", () => {
     ["with too little spam", { spam: LEAST_TRAINED - 1, ham: 1_000 }],
     ["with too little ham", { spam: 1_000, ham: LEAST_TRAINED - 1 }],
   ])("%s", (_, trained) => {
-    expect(scoreTokens(trained, counts(10, 0, 50))).toBeUndefined();
+    expect(scoreJunkTokens(trained, counts(10, 0, 50))).toBeUndefined();
   });
 
   test("of a message with hardly any known tokens", () => {
-    expect(scoreTokens(TRAINED, counts(90, 0, 7))).toBeUndefined();
-    expect(scoreTokens(TRAINED, [])).toBeUndefined();
+    expect(scoreJunkTokens(TRAINED, counts(90, 0, 7))).toBeUndefined();
+    expect(scoreJunkTokens(TRAINED, [])).toBeUndefined();
   });
 
   test("of a message with many neutral words", () => {
-    expect(scoreTokens(TRAINED, counts(50, 50, 400))).toBeUndefined();
+    expect(scoreJunkTokens(TRAINED, counts(50, 50, 400))).toBeUndefined();
   });
 });
 
@@ -136,15 +137,15 @@ test.each([
   ["many of both are no proof of either", [...counts(90, 0, 30), ...counts(0, 90, 30)], 0.4, 0.6],
   ["words seen once", counts(1, 0, 8), 0.9, 1],
 ])("%s", (_, found, least, most) => {
-  const score = scoreTokens(TRAINED, found)?.score;
+  const score = scoreJunkTokens(TRAINED, found)?.score;
   expect(score).toBeGreaterThanOrEqual(least);
   expect(score).toBeLessThanOrEqual(most);
 });
 
 test("rates count, not the numbers of spam and ham", () => {
-  const few = scoreTokens({ spam: 100, ham: 1_000 }, counts(40, 400, 20));
+  const few = scoreJunkTokens({ spam: 100, ham: 1_000 }, counts(40, 400, 20));
   expect(few).toBeUndefined();
-  expect(scoreTokens({ spam: 100, ham: 1_000 }, counts(40, 4, 20))?.score).toBeGreaterThan(0.99);
+  expect(scoreJunkTokens({ spam: 100, ham: 1_000 }, counts(40, 4, 20))?.score).toBeGreaterThan(0.99);
 });
 
 test("the score lies between 0 and 1, and does not depend on the order of the tokens", () => {
@@ -152,8 +153,8 @@ test("the score lies between 0 and 1, and does not depend on the order of the to
     fc.property(
       tokens.chain((found) => fc.tuple(fc.constant(found), fc.shuffledSubarray(found, { minLength: found.length }))),
       ([found, shuffled]) => {
-        const scored = scoreTokens(TRAINED, found);
-        expect(scoreTokens(TRAINED, shuffled)?.score).toBe(scored?.score as number);
+        const scored = scoreJunkTokens(TRAINED, found);
+        expect(scoreJunkTokens(TRAINED, shuffled)?.score).toBe(scored?.score as number);
         fc.pre(scored !== undefined);
         expect(scored.score).toBeGreaterThanOrEqual(0);
         expect(scored.score).toBeLessThanOrEqual(1);
@@ -167,8 +168,8 @@ test("swapping spam and ham mirrors the score", () => {
     fc.property(tokens, (found) => {
       // Ties beyond the number of clues are broken by name, and so not mirrored.
       const few = found.slice(0, 50);
-      const scored = scoreTokens(TRAINED, few);
-      const mirrored = scoreTokens(
+      const scored = scoreJunkTokens(TRAINED, few);
+      const mirrored = scoreJunkTokens(
         TRAINED,
         few.map(({ token, spam, ham }) => ({ token, spam: ham, ham: spam })),
       );
@@ -178,13 +179,13 @@ test("swapping spam and ham mirrors the score", () => {
 });
 
 test("clues are the significant tokens, strongest first", () => {
-  const scored = scoreTokens(TRAINED, [...counts(2, 0, 8), ...counts(0, 90, 2), ...counts(50, 50, 9)]);
+  const scored = scoreJunkTokens(TRAINED, [...counts(2, 0, 8), ...counts(0, 90, 2), ...counts(50, 50, 9)]);
   expect(scored?.clues.map(({ token }) => token).slice(0, 3)).toEqual(["t0-90.0", "t0-90.1", "t2-0.0"]);
   expect(scored?.clues).toHaveLength(10);
   expect(scored?.clues[0]?.probability).toBeLessThan(0.01);
 });
 
 test("counts that exceed the totals after unlearning are harmless", () => {
-  expect(scoreTokens(TRAINED, counts(100_000, 0, 20))?.score).toBeLessThanOrEqual(1);
-  expect(scoreTokens(TRAINED, counts(100_000, 100_000, 20))).toBeUndefined();
+  expect(scoreJunkTokens(TRAINED, counts(100_000, 0, 20))?.score).toBeLessThanOrEqual(1);
+  expect(scoreJunkTokens(TRAINED, counts(100_000, 100_000, 20))).toBeUndefined();
 });

@@ -3,9 +3,9 @@
  * must not lose wanted mail: at most 0.1 % of it may be classified as junk.
  */
 import { expect, test } from "bun:test";
-import { learn, scoreIn } from "../../../src/mailbox/junk/junk-filter.ts";
+import { scoreByJunkFilter, trainJunkFilter } from "../../../src/mailbox/junk/junk-filter.ts";
 import { readJunkSender } from "../../../src/mailbox/junk/senders.ts";
-import { extractJunkTokens, senderTokens } from "../../../src/mailbox/junk/tokens.ts";
+import { extractJunkTokens, listSenderJunkTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { parseMessage } from "../../../src/message/parse.ts";
 import { SETTINGS } from "../../../src/store/settings.ts";
@@ -35,15 +35,15 @@ async function measure(mail: Iterable<Labelled>, isTrained: (name: string) => bo
     const message = await parseMessage(bytes);
     const sender = readJunkSender(message.from ?? NO_SENDER, undefined);
     const seen = extractJunkTokens({ ...message, size: bytes.byteLength, html: () => message.html });
-    const tokens = [...seen.split(" "), ...senderTokens(sender, undefined)];
+    const tokens = [...seen.split(" "), ...listSenderJunkTokens(sender, undefined)];
     (isTrained(name) ? trained : held).push({ isSpam, tokens });
   }
   const threshold = SETTINGS["spam.junkThreshold"].default as number;
   const measured: Measured = { ham: 0, spam: 0, falsePositives: 0, found: 0 };
   store.transact((tx) => {
-    for (const { isSpam, tokens } of trained) learn(tx, box, tokens, isSpam ? "spam" : "ham");
+    for (const { isSpam, tokens } of trained) trainJunkFilter(tx, box, tokens, isSpam ? "spam" : "ham");
     for (const { isSpam, tokens } of held) {
-      const isJunk = (scoreIn(tx, box, () => tokens)?.score ?? 0) >= threshold;
+      const isJunk = (scoreByJunkFilter(tx, box, () => tokens)?.score ?? 0) >= threshold;
       measured[isSpam ? "spam" : "ham"]++;
       if (isJunk) measured[isSpam ? "found" : "falsePositives"]++;
     }

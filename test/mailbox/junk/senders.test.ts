@@ -1,7 +1,7 @@
 /** Training with mail that fails DMARC: a spoofed From neither gains nor costs the real sender trust. */
 import { describe, expect, test } from "bun:test";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
-import { isTrusted, readJunkSender } from "../../../src/mailbox/junk/senders.ts";
+import { isExemptFromJunkFilter, readJunkSender } from "../../../src/mailbox/junk/senders.ts";
 import type { AuthVerdicts } from "../../../src/store/schema.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
@@ -9,7 +9,8 @@ const from = "Bank <info@bank.example>";
 const OWN: AuthVerdicts = { spf: "pass", dkim: "pass", dmarc: "pass" };
 const SPOOFED: AuthVerdicts = { spf: "fail", dkim: "none", dmarc: "fail" };
 
-const trusts = (auth: AuthVerdicts) => isTrusted(readJunkSender({ email: "info@bank.example" }, auth), "forgiven");
+const trusts = (auth: AuthVerdicts) =>
+  isExemptFromJunkFilter(readJunkSender({ email: "info@bank.example" }, auth), "forgiven");
 
 function createReader() {
   const alice = createAlice();

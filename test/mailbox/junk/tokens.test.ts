@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
 import { readJunkSender } from "../../../src/mailbox/junk/senders.ts";
-import { extractJunkTokens, type JunkSource, senderTokens } from "../../../src/mailbox/junk/tokens.ts";
+import { extractJunkTokens, type JunkSource, listSenderJunkTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { anyCharacter } from "../../harness/mail/any-character.ts";
 
 const COMPLETE: JunkSource["headers"] = [
@@ -70,7 +70,7 @@ test("ordinary mail has none of these traits", () => {
 describe("the sender", () => {
   const from = { email: "Ann@Shop.Example" };
   test("without verdicts", () => {
-    expect(senderTokens(readJunkSender(from, undefined), undefined)).toEqual([
+    expect(listSenderJunkTokens(readJunkSender(from, undefined), undefined)).toEqual([
       "from:ann@shop.example",
       "from:@shop.example",
     ]);
@@ -78,7 +78,7 @@ describe("the sender", () => {
 
   test("that is spoofed", () => {
     const auth = { spf: "fail", dkim: "none", dmarc: "fail" };
-    expect(senderTokens(readJunkSender(from, auth), auth)).toEqual([
+    expect(listSenderJunkTokens(readJunkSender(from, auth), auth)).toEqual([
       "spoofed:ann@shop.example",
       "spoofed:@shop.example",
       "spf:fail",

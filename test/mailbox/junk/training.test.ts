@@ -4,11 +4,11 @@
  */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
-import { deleteMail } from "../../../src/mailbox/changing/removal.ts";
+import { deleteMailboxMailPortion } from "../../../src/mailbox/changing/removal.ts";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
 import { readJunkSender } from "../../../src/mailbox/junk/senders.ts";
-import { senderTokens } from "../../../src/mailbox/junk/tokens.ts";
+import { listSenderJunkTokens } from "../../../src/mailbox/junk/tokens.ts";
 import { NO_SENDER } from "../../../src/message/address.ts";
 import { junkFilters, junkTokens, messageJudgements, messages } from "../../../src/store/schema.ts";
 import type { Letter } from "../../harness/mail/mail.ts";
@@ -176,7 +176,7 @@ describe("a stored message has the tokens it had on arrival", () => {
     move(threadId, "spam");
     const message = await prepareMessage(Buffer.from(raw.replaceAll("\n", "\r\n")), store.blobs);
     const seen = message.junkTokens?.split(" ") ?? [];
-    const tokens = [...seen, ...senderTokens(readJunkSender(message.from ?? NO_SENDER, PASS), PASS)];
+    const tokens = [...seen, ...listSenderJunkTokens(readJunkSender(message.from ?? NO_SENDER, PASS), PASS)];
     const hashes = tokens.map((token) => Bun.hash.xxHash32(token) | 0).sort((x, y) => x - y);
     expect(learned().map(({ token }) => token)).toEqual(hashes);
     move(threadId, "archive");
@@ -299,7 +299,7 @@ describe("removing a mailbox", () => {
     await teach(2, 2);
     expect(learned().length).toBeGreaterThan(0);
     let portions = 0;
-    while (store.transact((tx) => deleteMail(tx, box, 100))) portions++;
+    while (store.transact((tx) => deleteMailboxMailPortion(tx, box, 100))) portions++;
     expect(portions).toBeGreaterThan(1);
     expect(learned()).toEqual([]);
     expect(db.select().from(messageJudgements).all()).toEqual([]);

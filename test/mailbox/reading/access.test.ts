@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import type { Caller } from "../../../src/access/caller.ts";
-import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { setThreadSnooze } from "../../../src/mailbox/changing/change.ts";
 import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { listThreads, searchThreads } from "../../../src/mailbox/reading/listing.ts";
 import { getVisibleHtml } from "../../../src/mailbox/reading/masked-codes.ts";
@@ -235,7 +235,7 @@ test("mailboxes are listed with how they are reached, their aliases without catc
   world.alias(boxes.ann, "help@here.test");
   world.alias(boxes.ann, "*@here.test");
   const snoozed = await world.file(boxes.ann, { subject: "later", from: "l@remote.example" });
-  world.store.transact((tx) => snooze(tx, snoozed.threadId, world.runtime.now() + 1));
+  world.store.transact((tx) => setThreadSnooze(tx, snoozed.threadId, world.runtime.now() + 1));
   const archived = await world.file(boxes.ann, { subject: "done", from: "d@remote.example" });
   updateThread(world.core, people.ann, archived.threadId, { folder: "archive" });
   const all = { read: true, send: true, manage: true };

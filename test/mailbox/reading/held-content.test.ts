@@ -1,11 +1,11 @@
 /** Differences between a text part and the HTML beside it (mailbox/reading/held-content.ts). */
 import { describe, expect, test } from "bun:test";
-import { saysElse } from "../../../src/mailbox/reading/held-content.ts";
-import { seenText } from "../../../src/message/visible.ts";
+import { hasTextMissingFromHtml } from "../../../src/mailbox/reading/held-content.ts";
+import { visibleTextForModel } from "../../../src/message/visible.ts";
 
 const differs = (text: string, html: string): boolean => {
-  const { text: seen, fromHtml } = seenText(text, html);
-  return fromHtml && saysElse(text, seen);
+  const { text: seen, fromHtml } = visibleTextForModel(text, html);
+  return fromHtml && hasTextMissingFromHtml(text, seen);
 };
 
 describe("a text part says the same", () => {

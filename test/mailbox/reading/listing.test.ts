@@ -1,7 +1,7 @@
 /** Lists and search (rules: List of conversations, Search operation, Parameters, Folders, Query language). */
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { snooze } from "../../../src/mailbox/changing/change.ts";
+import { setThreadSnooze } from "../../../src/mailbox/changing/change.ts";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { listThreads, searchThreads } from "../../../src/mailbox/reading/listing.ts";
 import { listMessages } from "../../../src/mailbox/reading/messages.ts";
@@ -49,7 +49,7 @@ async function makeOneEach() {
     updateThread(core, alice.alice, await make(folder), { folder });
   }
   const snoozed = await make("snoozed");
-  store.transact((tx) => snooze(tx, snoozed, START + MINUTE_MS));
+  store.transact((tx) => setThreadSnooze(tx, snoozed, START + MINUTE_MS));
   updateThread(core, alice.alice, await make("starred"), { starred: true });
   updateThread(core, alice.alice, await make("starred spam"), { starred: true, folder: "spam" });
   names.set((await send({ subject: "sent", date: at(++minutes) })).threadId, "sent");
@@ -294,7 +294,7 @@ describe("pages", () => {
         starred: i % 7 < 3,
         labels: i % 6 < 2 ? ["X"] : [],
       });
-      if (folder === "inbox" && i % 4 === 0) store.transact((tx) => snooze(tx, threadId, START + MINUTE_MS));
+      if (folder === "inbox" && i % 4 === 0) store.transact((tx) => setThreadSnooze(tx, threadId, START + MINUTE_MS));
     }
     return alice;
   }

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test";
 import { inArray } from "drizzle-orm";
 import type { MaskRows } from "../../../src/mailbox/reading/highlights.ts";
 import { searchThreads } from "../../../src/mailbox/reading/listing.ts";
-import { MOST_READ, matchMasked } from "../../../src/mailbox/reading/masked-search.ts";
+import { findMaskedMatches, MOST_READ } from "../../../src/mailbox/reading/masked-search.ts";
 import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
 import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
 import { parseQuery } from "../../../src/search/query.ts";
@@ -23,7 +23,7 @@ async function mailOf(...texts: string[]) {
   const { db } = world.store;
   const threads = texts.map((_, n) => n + 1).toReversed();
   const find = async (q: string, most?: number, among = threads) => {
-    const { matches, isAll } = await matchMasked(db, parseQuery(q, 0).message, among, maskRows, most);
+    const { matches, isAll } = await findMaskedMatches(db, parseQuery(q, 0).message, among, maskRows, most);
     const seqs = [...matches.values()].flat();
     const rows = db.select({ subject: messages.subject }).from(messages).where(inArray(messages.seq, seqs)).all();
     return { found: rows.map(({ subject }) => Number(subject.split(" ")[1])).sort(), isAll };

@@ -8,7 +8,7 @@ import { getThread, updateThread } from "../../../src/mailbox/changing/threads.t
 import { listThreads } from "../../../src/mailbox/reading/listing.ts";
 import { getVisibleHtml } from "../../../src/mailbox/reading/masked-codes.ts";
 import { getAttachment, getMessage, getRawMessage, listMessages } from "../../../src/mailbox/reading/messages.ts";
-import { renewHtml } from "../../../src/mailbox/reading/stored-html.ts";
+import { renewSanitizedHtml } from "../../../src/mailbox/reading/stored-html.ts";
 import { parseMessage } from "../../../src/message/parse.ts";
 import { SANITIZER_VERSION } from "../../../src/message/sanitize.ts";
 import { addresses, attachments, messageBodies, messages } from "../../../src/store/schema.ts";
@@ -163,7 +163,7 @@ describe("HTML", () => {
         .set({ html: "<script>old()</script>", sanitizer: SANITIZER_VERSION - 1 })
         .run();
       expect(read()).not.toContain("script");
-      await renewHtml(core, messageId);
+      await renewSanitizedHtml(core, messageId);
       expect(read()).toBe(html ?? "");
       expect(body()).toEqual({ html: html ?? "", sanitizer: SANITIZER_VERSION });
     }

@@ -2,10 +2,10 @@
 import { expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { unavailable } from "../../../src/base/errors.ts";
-import { renewAllSeen } from "../../../src/mailbox/reading/renewal.ts";
-import { type ReadHtml, readHere } from "../../../src/message/reading.ts";
+import { renewAllVisibleTexts } from "../../../src/mailbox/reading/renewal.ts";
+import { type ReadHtml, readHtmlInThisThread } from "../../../src/message/reading.ts";
 import { SEEN_VERSION } from "../../../src/message/visible.ts";
-import { fold } from "../../../src/search/fold.ts";
+import { foldText } from "../../../src/search/fold.ts";
 import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { messageBodies } from "../../../src/store/schema.ts";
@@ -29,7 +29,7 @@ ${html}
 `;
 
 /** Mail as a version with other rules stored it: it did not know what the HTML says. */
-async function old(count = 3, read: ReadHtml = readHere) {
+async function old(count = 3, read: ReadHtml = readHtmlInThisThread) {
   const world = createAlice();
   const { core, store, runtime, box } = world;
   const engine = createFts5Engine(store);
@@ -43,7 +43,7 @@ async function old(count = 3, read: ReadHtml = readHere) {
         tx,
         seq,
         { workspaceId: world.alice.workspaceId, mailboxId: box },
-        { subject: "", body: fold("Hello"), sender: "", recipients: "", files: "" },
+        { subject: "", body: foldText("Hello"), sender: "", recipients: "", files: "" },
       );
   });
   const asked: string[] = [];
@@ -51,7 +51,7 @@ async function old(count = 3, read: ReadHtml = readHere) {
     asked.push(source);
     return read(source, reading);
   };
-  const job = () => renewAllSeen({ ...core, engine, parser: { ...core.parser, read: counted } });
+  const job = () => renewAllVisibleTexts({ ...core, engine, parser: { ...core.parser, read: counted } });
   const scope = { mailboxIds: [box] };
   return {
     ...world,
@@ -111,7 +111,7 @@ test("what is alike stays as it is stored, and mail with the present rules is no
 test("a busy worker lets it try again, and no message is left out", async () => {
   let busy = 2;
   const it = await old(3, (source, reading) =>
-    busy-- > 0 ? Promise.reject(unavailable("Too much mail waits")) : readHere(source, reading),
+    busy-- > 0 ? Promise.reject(unavailable("Too much mail waits")) : readHtmlInThisThread(source, reading),
   );
   await expect(it.run()).rejects.toThrow("Too much mail waits");
   await expect(it.run()).rejects.toThrow("Too much mail waits");

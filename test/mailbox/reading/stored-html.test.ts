@@ -3,13 +3,13 @@ import { expect, test } from "bun:test";
 import { unavailable } from "../../../src/base/errors.ts";
 import { getMessage } from "../../../src/mailbox/reading/messages.ts";
 import {
-  readSeen,
+  readVisibleText,
   renderDraftEditor,
   renderMessageFrame,
-  renewHtml,
+  renewSanitizedHtml,
 } from "../../../src/mailbox/reading/stored-html.ts";
 import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
-import { type ReadHtml, type Reading, readHere, unpackText } from "../../../src/message/reading.ts";
+import { type ReadHtml, type Reading, readHtmlInThisThread, unpackText } from "../../../src/message/reading.ts";
 import { SANITIZER_VERSION } from "../../../src/message/sanitize.ts";
 import { SEEN_VERSION } from "../../../src/message/visible.ts";
 import { messageBodies } from "../../../src/store/schema.ts";
@@ -35,7 +35,7 @@ const MAIL = [
 const SEEN = { text: "Hello", hidden: 6, fromHtml: true };
 
 /** Such a message as version 0 stored it, read by `read`; and the requests for it. */
-async function old(read: ReadHtml = readHere) {
+async function old(read: ReadHtml = readHtmlInThisThread) {
   const world = createAlice();
   const { messageId, threadId } = await world.receive(MAIL);
   const { store } = world;
@@ -54,7 +54,7 @@ async function old(read: ReadHtml = readHere) {
 
 test("an old body is read once, and the result is stored", async () => {
   const { core, alice, view, body, asked } = await old();
-  for (let time = 0; time < 3; time++) expect(await readSeen(core, alice, view())).toEqual(SEEN);
+  for (let time = 0; time < 3; time++) expect(await readVisibleText(core, alice, view())).toEqual(SEEN);
   expect(asked).toEqual(["body"]);
   const { seenText, ...kept } = body() ?? {};
   expect(kept).toMatchObject({ seenHidden: 6, seenVersion: SEEN_VERSION, sanitizer: SANITIZER_VERSION });
@@ -65,9 +65,9 @@ test("an old body is read once, and the result is stored", async () => {
 test("HTML of an older policy is replaced by its text until it is renewed", async () => {
   const { core, view, threadId, messageId, asked } = await old();
   expect(view().html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
-  await renewHtml(core, threadId);
+  await renewSanitizedHtml(core, threadId);
   expect(view().html).toBe('<p>Hello</p><p hidden="hidden">secret</p>');
-  await renewHtml(core, messageId);
+  await renewSanitizedHtml(core, messageId);
   expect(asked).toEqual(["body"]);
 });
 
@@ -79,7 +79,7 @@ test("colours and sheets that an older policy threw away are served", async () =
   const served = () => getMessage(core, alice, messageId, { html: true }).html;
   const now = served();
   store.db.update(messageBodies).set({ sanitizer: 2, seenVersion: 3, html: "<p>Hello</p>" }).run();
-  await renewHtml(core, messageId);
+  await renewSanitizedHtml(core, messageId);
   expect(served()).toBe(now);
   expect(now).toMatch(
     /^<style>\.(m[a-p]{16}) \.\1-a\{color:#336699\}<\/style><div class="\1"><p style="background:#333333" class="\1-a">/,
@@ -89,8 +89,8 @@ test("colours and sheets that an older policy threw away are served", async () =
 test("HTML that kills the worker is hidden permanently", async () => {
   const { core, alice, view, body, asked } = await old(() => Promise.reject(new Error("took longer than 10 s")));
   const hidden = { text: "", hidden: "Hello secret".length, fromHtml: true };
-  expect(await readSeen(core, alice, view())).toEqual(hidden);
-  expect(await readSeen(core, alice, view())).toEqual(hidden);
+  expect(await readVisibleText(core, alice, view())).toEqual(hidden);
+  expect(await readVisibleText(core, alice, view())).toEqual(hidden);
   expect(asked).toEqual(["body"]);
   expect(body()?.html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
 });
@@ -98,25 +98,25 @@ test("HTML that kills the worker is hidden permanently", async () => {
 test("a busy worker refuses, and nothing is stored", async () => {
   const busy = unavailable("Too much mail waits to be processed; try again");
   const { core, alice, view, body } = await old(() => Promise.reject(busy));
-  await expect(readSeen(core, alice, view())).rejects.toBe(busy);
+  await expect(readVisibleText(core, alice, view())).rejects.toBe(busy);
   expect(body()?.seenVersion).toBe(0);
 });
 
 test("a draft that changes meanwhile keeps its new content", async () => {
   const it = await old(async (source, ask) => {
-    const answer = await readHere(source, ask);
+    const answer = await readHtmlInThisThread(source, ask);
     it.store.db
       .update(messageBodies)
       .set({ sanitizer: SANITIZER_VERSION, seenVersion: SEEN_VERSION, html: "new" })
       .run();
     return answer;
   });
-  await readSeen(it.core, it.alice, it.view());
+  await readVisibleText(it.core, it.alice, it.view());
   expect(it.body()).toMatchObject({ html: "new", seenText: null, seenHidden: 0 });
 });
 
 /** Documents for frames, made by `read`; and the requests for them. */
-function frames(read: ReadHtml = readHere) {
+function frames(read: ReadHtml = readHtmlInThisThread) {
   const { core, alice } = createAlice();
   const asked: Reading[] = [];
   const counted: ReadHtml = (source, ask) => {
@@ -149,7 +149,7 @@ test("the documents of frames are made in the worker", async () => {
 test("a message whose HTML kills the worker is framed as text", async () => {
   const { core, alice } = frames(async (source, ask) => {
     if (ask.kind === "frame" && ask.message.html !== "") throw new Error("took longer than 10 s");
-    return readHere(source, ask);
+    return readHtmlInThisThread(source, ask);
   });
   expect(await renderMessageFrame(core, alice, FRAMED, { remote: false })).toContain("As text");
 });

@@ -1,9 +1,9 @@
 /** Kept marks agree with the rows after any change. */
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { unreadIn } from "../../../src/mailbox/reading/listing.ts";
-import { inFolders, type Selection, unreadSeqs } from "../../../src/mailbox/reading/walk.ts";
-import { has } from "../../../src/search/sets.ts";
+import { findUnreadThreadSet } from "../../../src/mailbox/reading/listing.ts";
+import { intersectFolderTerms, listUnreadThreads, type Selection } from "../../../src/mailbox/reading/walk.ts";
+import { isInSeqSet } from "../../../src/search/sets.ts";
 import { mailboxes, threads, workspaces } from "../../../src/store/schema.ts";
 import type { Store } from "../../../src/store/store.ts";
 import { storeInMemory } from "../../harness/data/database.ts";
@@ -11,8 +11,8 @@ import { storeInMemory } from "../../harness/data/database.ts";
 const IDS = ["mbx_1", "mbx_2", "mbx_3"];
 const SELECTIONS: Selection[] = (["all", "inbox", "archive", "trash", "starred", "snoozed"] as const).flatMap(
   (folder) => [
-    { ...inFolders([{ folder, negated: false }]), unread: false, hasAttachments: undefined },
-    { ...inFolders([{ folder, negated: false }]), unread: false, hasAttachments: true },
+    { ...intersectFolderTerms([{ folder, negated: false }]), unread: false, hasAttachments: undefined },
+    { ...intersectFolderTerms([{ folder, negated: false }]), unread: false, hasAttachments: true },
   ],
 );
 
@@ -54,8 +54,8 @@ const addThread = ({ db }: Store, seq: number, row: Partial<typeof threads.$infe
 
 /** Read from the rows, and from the marks. */
 function bothWays(store: Store, ids: readonly string[], selection: Selection) {
-  const byRows = unreadSeqs(store.db, ids, selection).sort((a, b) => a - b);
-  const unread = unreadIn(store.db, ids, selection);
+  const byRows = listUnreadThreads(store.db, ids, selection).sort((a, b) => a - b);
+  const unread = findUnreadThreadSet(store.db, ids, selection);
   const last = Math.max(
     0,
     ...store.db
@@ -64,7 +64,10 @@ function bothWays(store: Store, ids: readonly string[], selection: Selection) {
       .all()
       .map(({ seq }) => seq),
   );
-  return { byRows, byMarks: Array.from({ length: last + 100 }, (_, seq) => seq).filter((seq) => has(unread, seq)) };
+  return {
+    byRows,
+    byMarks: Array.from({ length: last + 100 }, (_, seq) => seq).filter((seq) => isInSeqSet(unread, seq)),
+  };
 }
 
 function expectAlike(...parts: Parameters<typeof bothWays>): void {

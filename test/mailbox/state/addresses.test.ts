@@ -3,12 +3,12 @@ import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import type { MailboxRoute, Route } from "../../../src/mailbox/state/addresses.ts";
 import {
-  isVerifiedElsewhere,
+  isDomainVerifiedElsewhere,
+  isRouteStillValid,
   localDomain,
-  routeFor,
   routeIncomingMail,
+  routeMailFromWorkspace,
   routeWithin,
-  stillReaches,
 } from "../../../src/mailbox/state/addresses.ts";
 import { domains, mailboxes, users } from "../../../src/store/schema.ts";
 import { createWorld } from "../../harness/servers/mailbox-world.ts";
@@ -82,7 +82,7 @@ describe("a route that was found before", () => {
   const found = () => {
     const it = office();
     const route = routeIncomingMail(it.world.core.db, "ann@example.test", it.world.core.now()) as MailboxRoute;
-    return { ...it, route, reaches: () => stillReaches(it.world.core.db, route, it.world.core.now()) };
+    return { ...it, route, reaches: () => isRouteStillValid(it.world.core.db, route, it.world.core.now()) };
   };
 
   test("stands until its mailbox expires", () => {
@@ -235,8 +235,8 @@ describe("a domain that two workspaces claim", () => {
           .run(),
       ways: (address: string) => ({
         outside: to(routeIncomingMail(core.db, address, core.now())),
-        mailOf: boxes.map(({ workspaceId }) => to(routeFor(core.db, workspaceId, address, core.now()))),
-        stranger: to(routeFor(core.db, "wsp_other", address, core.now())),
+        mailOf: boxes.map(({ workspaceId }) => to(routeMailFromWorkspace(core.db, workspaceId, address, core.now()))),
+        stranger: to(routeMailFromWorkspace(core.db, "wsp_other", address, core.now())),
         within: boxes.map(({ workspaceId }) => to(routeWithin(core.db, workspaceId, address))),
       }),
     };
@@ -273,11 +273,11 @@ test("mail to a domain in any case is local: for its own workspace, and once ver
   const { core, store } = world;
   expect(localDomain(core.db, workspaceId, "Example.TEST") !== undefined).toBe(true);
   expect(localDomain(core.db, "wsp_other", "example.test") !== undefined).toBe(false);
-  expect(isVerifiedElsewhere(core.db, "wsp_other", "example.test")).toBe(false);
+  expect(isDomainVerifiedElsewhere(core.db, "wsp_other", "example.test")).toBe(false);
   store.db.update(domains).set({ verifiedAt: 1 }).run();
   expect(localDomain(core.db, "wsp_other", "Example.TEST") !== undefined).toBe(true);
-  expect(isVerifiedElsewhere(core.db, "wsp_other", "example.test")).toBe(true);
-  expect(isVerifiedElsewhere(core.db, workspaceId, "example.test")).toBe(false);
+  expect(isDomainVerifiedElsewhere(core.db, "wsp_other", "example.test")).toBe(true);
+  expect(isDomainVerifiedElsewhere(core.db, workspaceId, "example.test")).toBe(false);
   for (const name of ["remote.example", "sub.example.test", ""])
     expect(localDomain(core.db, workspaceId, name) !== undefined).toBe(false);
 });

@@ -1,6 +1,6 @@
 /** App passwords: people make and revoke them over HTTP, and mail apps use them over SMTP, where they cannot give a second factor. */
 import { beforeAll, describe, expect, test } from "bun:test";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../../src/access/totp.ts";
 import * as people from "../../../src/admin/people.ts";
 import { appPasswords } from "../../../src/store/schema.ts";
 import { PASSWORD, type Page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
@@ -160,7 +160,7 @@ describe("an app password", () => {
     const { core } = booted.opened;
     const { store } = core;
     expect((await tryApp(BOB, password)).code).toBe(235);
-    store.transact((tx) => people.removeUser(tx, people.userAt(core, BOB).id));
+    store.transact((tx) => people.removeUser(tx, people.getUserByAddress(core, BOB).id));
     expect(await tryApp(BOB, password)).toEqual(REFUSAL);
     expect(
       store.db
@@ -182,7 +182,7 @@ const signInWith = (password: string): Promise<number> =>
 describe("with a second factor", () => {
   async function turnOn(): Promise<string> {
     const { secret } = (await alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
+    const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(booted.runtime.now()));
     expect((await alice.send("POST", "/me/second-factor", { secret, code, password: PASSWORD })).status).toBe(200);
     return secret;
   }
@@ -195,7 +195,7 @@ describe("with a second factor", () => {
     expect(brief(await open.command(`MAIL FROM:<${ALICE}>`))).toBe("421 4.7.0");
     await open.closed;
     await booted.advance(30_000);
-    const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
+    const code = computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(booted.runtime.now()));
     for (const secret of [PASSWORD, "wrong", code, `${PASSWORD}${code}`])
       expect(await tryApp(ALICE, secret)).toEqual(REFUSAL);
     expect((await tryApp(BOB, PASSWORD)).code).toBe(235);

@@ -70,9 +70,9 @@ describe("what waits", () => {
     for (const path of [`/holds/${first}/approve`, `/holds/${first}/reject`, `/approvals/${first}/copy`]) {
       expect([path, (await max.send("POST", path)).status]).toEqual([path, 403]);
     }
-    world.core.store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "send"));
+    world.core.store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, world.owner.mailboxId, world.maxId, "send"));
     expect((await listed(max)).waiting).toHaveLength(2);
-    world.core.store.transact((tx) => mailboxAdmin.grant(tx, world.owner.mailboxId, world.maxId, "view"));
+    world.core.store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, world.owner.mailboxId, world.maxId, "view"));
     for (const id of [first, second]) expect((await alice.send("POST", `/holds/${id}/reject`)).status).toBe(204);
   });
 

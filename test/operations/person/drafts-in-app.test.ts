@@ -282,9 +282,9 @@ describe("a draft", () => {
         ].map(statusOf),
       );
     expect(await asked()).toEqual(Array(8).fill(404));
-    core.store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "view"));
+    core.store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, owner.mailboxId, bobId, "view"));
     expect(await asked()).toEqual(Array(8).fill(403));
-    core.store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, bobId));
+    core.store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, owner.mailboxId, bobId));
     expect(await statusOf(bob.send("POST", "/drafts", letter()))).toBe(422);
   });
 
@@ -615,10 +615,10 @@ describe("forwarding", () => {
     const { core, owner } = booted;
     const { messageId } = await arrive();
     expect(await statusOf(bob.send("POST", `/messages/${messageId}/forward`))).toBe(404);
-    core.store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "view"));
+    core.store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, owner.mailboxId, bobId, "view"));
     const { body } = await bob.send<Draft>("POST", `/messages/${messageId}/forward`);
     expect((await open(body.draftId, bob)).from).toBe(BOB);
-    core.store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, bobId));
+    core.store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, owner.mailboxId, bobId));
   });
 });
 
@@ -772,12 +772,12 @@ describe("sending", () => {
     const {
       core: { store },
     } = opened;
-    store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "send"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, owner.mailboxId, bobId, "send"));
     const drafts = [await begin({}, bob), await begin({}, bob)];
     for (const draft of drafts) expect((await send(draft, {}, bob)).status).toBe(200);
-    store.transact((tx) => mailboxAdmin.grant(tx, owner.mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, owner.mailboxId, bobId, "view"));
     await booted.advance(UNDO_MS);
-    store.transact((tx) => mailboxAdmin.revokeGrant(tx, owner.mailboxId, bobId));
+    store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, owner.mailboxId, bobId));
     for (const draft of drafts) expect((await open(draft.draftId)).refusal).toContain("viewing only");
   });
 });

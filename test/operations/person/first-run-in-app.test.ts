@@ -1,7 +1,7 @@
 /** The first run over HTTP: it needs the token, slows guesses, happens once, and signs the owner in. */
 import { describe, expect, test } from "bun:test";
 import * as people from "../../../src/admin/people.ts";
-import { setUp } from "../../../src/admin/setup.ts";
+import { setUpFirstWorkspace } from "../../../src/admin/setup.ts";
 import * as workspaceAdmin from "../../../src/admin/workspace-admin.ts";
 import { page } from "../../harness/clients/browser-session.ts";
 import { boot, bootEmpty } from "../../harness/servers/boot.ts";
@@ -60,7 +60,7 @@ describe("setting up", () => {
 
   test("is refused after the command, even with the token", async () => {
     const { booted, browser, check, make } = await start();
-    await setUp({ ...booted.opened, ...booted.core }, GIVEN);
+    await setUpFirstWorkspace({ ...booted.opened, ...booted.core }, GIVEN);
     expect([(await check()).status, (await make()).status]).toEqual([409, 409]);
     expect((await browser.get("/setup")).body).toEqual({ due: false });
   }, 120_000);

@@ -35,7 +35,7 @@ beforeAll(async () => {
   const { workspaceId, userId } = booted.owner;
   const { userId: bobId } = store.transact((tx) => {
     const made = people.addUser(core, tx, { workspaceId, role: "member", ownMailbox: true, email: BOB, name: "Bob" });
-    mailboxAdmin.grant(tx, booted.owner.mailboxId, made.userId, "send");
+    mailboxAdmin.grantMailboxAccess(tx, booted.owner.mailboxId, made.userId, "send");
     return made;
   });
   for (const id of [userId, bobId]) await setPassword(booted, id);

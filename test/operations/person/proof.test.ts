@@ -4,12 +4,12 @@
  */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
 import { connect } from "node:net";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../../src/access/totp.ts";
 import * as developers from "../../../src/admin/developers.ts";
 import * as domains from "../../../src/admin/domains.ts";
 import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as people from "../../../src/admin/people.ts";
-import { hashPassword } from "../../../src/admin/people.ts";
+import { hashNewPassword } from "../../../src/admin/people.ts";
 import { apiKeys, appPasswords, messages, threads } from "../../../src/store/schema.ts";
 import { confirm, PASSWORD, type Page, page, setPassword, signInOnly } from "../../harness/clients/browser-session.ts";
 import { type Zone, zone, zoneOf } from "../../harness/peers/dns-server.ts";
@@ -217,7 +217,7 @@ describe("the proof", () => {
 
   test("needs a code of a person with a second factor, once, and a refusal does not tell which part was wrong", async () => {
     const { secret } = (await alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
+    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(booted.runtime.now()));
     const on = await alice.send<{ recoveryCodes: string[] }>("POST", "/me/second-factor", {
       ...{ secret, code: code(), password: PASSWORD },
     });
@@ -247,7 +247,7 @@ describe("the proof", () => {
 
   test("with one code counts once, also in two requests at the same time", async () => {
     const { secret } = (await alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
+    const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(booted.runtime.now()));
     await alice.send("POST", "/me/second-factor", { secret, code: code(), password: PASSWORD });
     await booted.advance(STEP);
     const elsewhere = page(booted, alice.cookie);
@@ -346,7 +346,7 @@ describe("a request that began before the change", () => {
     for (let i = 0; i < 3; i++) await alice.get("/me");
     const { core } = booted.opened;
     const { store } = core;
-    const passwordHash = await hashPassword("another one");
+    const passwordHash = await hashNewPassword("another one");
     const before = store.db.select().from(messages).all();
     store.transact((tx) => people.replacePassword(core, tx, booted.owner.userId, { passwordHash }));
     expect(await ends()).toContain("401");
@@ -374,7 +374,7 @@ describe("a request that began before the change", () => {
     await setPassword(waiting, waiting.owner.userId);
     answers.resolve();
     expect((await verifying).status).toBe(401);
-    expect(domains.domainIn(core, waiting.owner.workspaceId, id).state).toBe("unverified");
+    expect(domains.getDomainById(core, waiting.owner.workspaceId, id).state).toBe("unverified");
   });
 
   test("is refused when its person is no longer an admin", async () => {

@@ -194,12 +194,12 @@ describe("undoing", () => {
       core: { store },
     } = booted.opened;
     const { mailboxId } = booted.owner;
-    store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bobId, "full"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, mailboxId, bobId, "full"));
     const theirs = (await change([id], { folder: "archive" }, bob)).body.undo;
     expect((await undo(theirs)).status).toBe(404);
-    store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, mailboxId, bobId, "view"));
     expect((await undo(theirs, bob)).body.refused).toMatchObject([{ id, code: "forbidden" }]);
-    store.transact((tx) => mailboxAdmin.revokeGrant(tx, mailboxId, bobId));
+    store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, mailboxId, bobId));
     const own = (await change([id], { folder: "trash" })).body.undo;
     expect([(await undo(own)).status, (await undo(own)).status]).toEqual([200, 404]);
     const late = (await change([id], { folder: "trash" })).body.undo;
@@ -255,7 +255,7 @@ describe("changing several", () => {
     const {
       core: { store },
     } = booted.opened;
-    store.transact((tx) => mailboxAdmin.grant(tx, booted.owner.mailboxId, bobId, "view"));
+    store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, booted.owner.mailboxId, bobId, "view"));
     expect((await change([id], { unread: false }, bob)).body.refused).toEqual([]);
     for (const more of [{ folder: "trash" }, { starred: true }, { addLabels: ["x"] }, { snoozedUntil: inHours(1) }]) {
       expect((await change([id], more, bob)).body.refused).toMatchObject([{ code: "forbidden" }]);
@@ -263,7 +263,7 @@ describe("changing several", () => {
     expect((await bob.send<Result>("POST", "/threads/delete", { ids: [id] })).body.refused).toMatchObject([
       { code: "forbidden" },
     ]);
-    store.transact((tx) => mailboxAdmin.revokeGrant(tx, booted.owner.mailboxId, bobId));
+    store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, booted.owner.mailboxId, bobId));
   });
 
   test.each<[string, object]>([
@@ -383,11 +383,11 @@ test("the delivery of a sent message: every recipient for its sender, no Bcc for
     ["secret@hidden.invalid", "bounced"],
   ]);
   expect((await bob.get(path)).status).toBe(404);
-  store.transact((tx) => mailboxAdmin.grant(tx, booted.owner.mailboxId, bobId, "full"));
+  store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, booted.owner.mailboxId, bobId, "full"));
   const theirs = await seen(bob);
   expect(theirs.map(({ email }) => email)).toEqual([BOB, "cy@nowhere.invalid"]);
   expect(JSON.stringify(theirs)).not.toContain("hidden");
-  store.transact((tx) => mailboxAdmin.revokeGrant(tx, booted.owner.mailboxId, bobId));
+  store.transact((tx) => mailboxAdmin.revokeMailboxAccess(tx, booted.owner.mailboxId, bobId));
 });
 
 describe("events for the page", () => {

@@ -45,7 +45,7 @@ beforeAll(async () => {
   const second = store.transact((tx) =>
     people.addUser(core, tx, { workspaceId, email: "bob@example.test", name: "Bob", role: "member", ownMailbox: true }),
   );
-  store.transact((tx) => mailboxAdmin.grant(tx, mailboxId, second.userId, "view"));
+  store.transact((tx) => mailboxAdmin.grantMailboxAccess(tx, mailboxId, second.userId, "view"));
   for (const id of [userId, second.userId]) await setPassword(booted, id);
   bobId = second.userId;
   alice = await signIn(booted, ALICE);

@@ -1,6 +1,6 @@
 /** The key that the API reference makes for who is signed in (rules: Reference key): who gets it, what it may do, when it ends. */
 import { beforeAll, beforeEach, describe, expect, test } from "bun:test";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../../src/access/totp.ts";
 import * as people from "../../../src/admin/people.ts";
 import {
   confirm,
@@ -153,7 +153,7 @@ describe("it ends", () => {
 
 test("a person's second factor is asked for, too", async () => {
   const { secret } = (await alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body;
-  const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
+  const code = () => computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(booted.runtime.now()));
   expect((await alice.send("POST", "/me/second-factor", { secret, code: code(), password: PASSWORD })).status).toBe(
     200,
   );

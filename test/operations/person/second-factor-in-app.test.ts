@@ -1,6 +1,6 @@
 /** A second factor over HTTP: adding, asking for codes, slowing guesses, removal, and the limits of the password alone. */
 import { beforeEach, describe, expect, test } from "bun:test";
-import { computeTotpCode, readTotpSecret, stepAt } from "../../../src/access/totp.ts";
+import { computeTotpCode, readTotpSecret, totpStepAt } from "../../../src/access/totp.ts";
 import * as people from "../../../src/admin/people.ts";
 import { PASSWORD, type Page, page, setPassword, signIn } from "../../harness/clients/browser-session.ts";
 import { type Booted, boot } from "../../harness/servers/boot.ts";
@@ -18,7 +18,7 @@ beforeEach(async () => {
 
 type Refused = { error: string; code: string };
 const codeNow = (secret: string): string =>
-  computeTotpCode(readTotpSecret(secret) as Uint8Array, stepAt(booted.runtime.now()));
+  computeTotpCode(readTotpSecret(secret) as Uint8Array, totpStepAt(booted.runtime.now()));
 const newSecret = async () => (await alice.send<{ secret: string }>("POST", "/me/second-factor/new")).body.secret;
 const enrol = (secret: string, code: string, password = PASSWORD) =>
   alice.send<{ recoveryCodes: string[] } & Refused>("POST", "/me/second-factor", { secret, code, password });

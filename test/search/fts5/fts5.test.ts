@@ -3,8 +3,8 @@ import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
 import fc from "fast-check";
 import { toDocumentNumber } from "../../../src/search/document-number.ts";
-import { createKeepInRange, createSetCache } from "../../../src/search/fts5/fts5.ts";
-import { createSeqSet, seqsIn } from "../../../src/search/sets.ts";
+import { createRangeFilter, createSetCache } from "../../../src/search/fts5/fts5.ts";
+import { createSeqSet, listSeqsInSet } from "../../../src/search/sets.ts";
 import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
 import { drizzleOver } from "../../../src/store/statement.ts";
 import { type SeedMessage, seedIndex } from "../../harness/data/search-seed.ts";
@@ -105,7 +105,7 @@ describe("kept sets", () => {
         found = true;
         return createSeqSet(answer);
       });
-      return { found, seqs: seqsIn(set) };
+      return { found, seqs: listSeqsInSet(set) };
     };
   }
 
@@ -153,9 +153,9 @@ describe("hits in a range", () => {
     const { store } = seedIndex(MAIL);
     const rows = store.db.select().from(messages).all();
     const ways = [
-      createKeepInRange(store.db),
-      createKeepInRange(store.db, { few: 0, readForEach: 1 }),
-      createKeepInRange(store.db, { few: 0, readForEach: 1_000 }),
+      createRangeFilter(store.db),
+      createRangeFilter(store.db, { few: 0, readForEach: 1 }),
+      createRangeFilter(store.db, { few: 0, readForEach: 1_000 }),
     ];
     const time = fc.oneof(
       fc.integer({ min: -20, max: 620 }),

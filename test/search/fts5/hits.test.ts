@@ -1,7 +1,7 @@
 /** The messages of conversations that satisfy a query: the same whether found together or one by one. */
 import { describe, expect, test } from "bun:test";
 import { listFtsPhrases } from "../../../src/search/fts5/fts5.ts";
-import { createHits, createRanking } from "../../../src/search/fts5/hits.ts";
+import { createHitFinder, createRanking } from "../../../src/search/fts5/hits.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { MESSAGES_PER_THREAD } from "../../../src/store/schema.ts";
 import { type SeedMessage, seedIndex, WHOLE_A } from "../../harness/data/search-seed.ts";
@@ -20,7 +20,7 @@ test("a place in a message is compared with few words, however long the phrase",
 /** Hits of conversations as `thread.ordinal`. */
 function finder(messages: readonly SeedMessage[], mostAtOnce?: number) {
   const { store, seqOf } = seedIndex(messages);
-  const hitsOf = createHits(store, mostAtOnce);
+  const hitsOf = createHitFinder(store, mostAtOnce);
   return (q: string, threads: readonly string[], most = 3, words?: readonly string[]) => {
     const found = hitsOf(parseQuery(q, 0), words)(threads.map(seqOf), most);
     return threads.flatMap((thread) =>

@@ -10,10 +10,10 @@ import { eq } from "drizzle-orm";
 import { createLog } from "../../../src/base/log.ts";
 import { foldDocument } from "../../../src/search/fold.ts";
 import { createFts5Engine } from "../../../src/search/fts5/fts5.ts";
-import { countBacklog, indexBacklog, maintainIndex } from "../../../src/search/fts5/upkeep.ts";
+import { countIndexBacklog, indexBacklog, maintainIndex } from "../../../src/search/fts5/upkeep.ts";
 import { parseQuery } from "../../../src/search/query.ts";
 import { createSearch } from "../../../src/search/search.ts";
-import { seqsIn } from "../../../src/search/sets.ts";
+import { listSeqsInSet } from "../../../src/search/sets.ts";
 import { MIGRATIONS } from "../../../src/store/migrate.ts";
 import { MESSAGES_PER_THREAD, messages } from "../../../src/store/schema.ts";
 import { openOptions } from "../../../src/store/settings.ts";
@@ -61,7 +61,7 @@ function opened(folder: string, runtime = fakeRuntime()) {
   const store = openStore({ folder, runtime });
   const engine = createFts5Engine(store);
   const job = indexBacklog(coreOver(store, runtime), engine);
-  const find = async (q: string): Promise<number[]> => seqsIn(await engine.match(parseQuery(q, 0), WHOLE_A));
+  const find = async (q: string): Promise<number[]> => listSeqsInSet(await engine.match(parseQuery(q, 0), WHOLE_A));
   async function step(): Promise<number | null> {
     const due = await job.runDue(runtime.now());
     const rest = due === null ? null : due - runtime.now();
@@ -83,14 +83,14 @@ const documents = ({ db }: Store): unknown => db.$client.query("SELECT count(*) 
 test("after an upgrade all mail is indexed, newest first, and is found as before", async () => {
   const { folder, entries } = upgradedFolder(MAIL);
   const { store, find, step, finish, entries: made } = opened(folder);
-  expect(countBacklog(store.db)).toBe(400);
+  expect(countIndexBacklog(store.db)).toBe(400);
   expect(await find("word")).toEqual([]);
   await step();
   expect((await find("number399")).length).toBe(1);
   expect(await find("number1")).toEqual([]);
-  expect(countBacklog(store.db)).toBeWithin(1, 400);
+  expect(countIndexBacklog(store.db)).toBeWithin(1, 400);
   await finish();
-  expect(countBacklog(store.db)).toBe(0);
+  expect(countIndexBacklog(store.db)).toBe(0);
   expect((await find("number1")).length).toBe(1);
   expect(made()).toEqual(entries);
 });
@@ -120,8 +120,8 @@ test("an upgrade takes in anew what has recipients in Cc, newest first, while al
   sqlite.exec(MIGRATIONS.find((sql) => /search_waiting\s+SELECT/.test(sql)) ?? "");
   const runtime = fakeRuntime();
   const job = indexBacklog(coreOver(store, runtime), engine);
-  const find = async (q: string): Promise<number[]> => seqsIn(await engine.match(parseQuery(q, 0), WHOLE_A));
-  expect(countBacklog(store.db)).toBe(100);
+  const find = async (q: string): Promise<number[]> => listSeqsInSet(await engine.match(parseQuery(q, 0), WHOLE_A));
+  expect(countIndexBacklog(store.db)).toBe(100);
   expect(await find("to:carol")).toHaveLength(100);
   expect(await find("cc:carol")).toEqual([]);
   await job.runDue(runtime.now());
@@ -138,10 +138,10 @@ test("indexing resumes after an interruption", async () => {
   let left = 400;
   for (let starts = 0; left > 0; starts++) {
     const { store, step, entries: made } = opened(folder);
-    expect(countBacklog(store.db)).toBe(left);
+    expect(countIndexBacklog(store.db)).toBe(left);
     await step();
     const before = left;
-    left = countBacklog(store.db);
+    left = countIndexBacklog(store.db);
     expect(left).toBeLessThan(before);
     if (left === 0) expect(made()).toEqual(entries);
     store.close();
@@ -187,10 +187,10 @@ test("mail filed, changed or deleted meanwhile is indexed correctly, once", asyn
 test("a small mailbox is complete after the first run, an empty one at once", async () => {
   const small = opened(upgradedFolder(MAIL.slice(0, 30)).folder);
   expect(await small.step()).toBeNull();
-  expect(countBacklog(small.store.db)).toBe(0);
+  expect(countIndexBacklog(small.store.db)).toBe(0);
   expect((await small.find("word")).length).toBeGreaterThan(0);
   const none = opened(upgradedFolder([]).folder);
-  expect(countBacklog(none.store.db)).toBe(0);
+  expect(countIndexBacklog(none.store.db)).toBe(0);
   expect(await none.step()).toBeNull();
 });
 
@@ -214,11 +214,11 @@ test("indexing slows down while much is written, and takes small portions if the
   };
   const job = indexBacklog(coreOver({ ...other, enqueue: enqueueSlowly }, slow), createFts5Engine(other));
   expect(await job.runDue(slow.now())).toBe(slow.now() + 1_000);
-  const before = countBacklog(other.db);
+  const before = countIndexBacklog(other.db);
   await job.runDue(slow.now());
-  expect(before - countBacklog(other.db)).toBe(4);
+  expect(before - countIndexBacklog(other.db)).toBe(4);
   while ((await slowly()) !== null);
-  expect(countBacklog(other.db)).toBe(0);
+  expect(countIndexBacklog(other.db)).toBe(0);
 });
 
 test("indexing waits for another process's write without blocking the event loop", async () => {
@@ -230,7 +230,7 @@ test("indexing waits for another process's write without blocking the event loop
   // Runs only if the event loop is not blocked.
   setImmediate(() => other.run("COMMIT"));
   expect(await stepped).toBeNull();
-  expect(countBacklog(store.db)).toBe(0);
+  expect(countIndexBacklog(store.db)).toBe(0);
   other.close();
 });
 
@@ -240,7 +240,7 @@ test("indexing takes few long messages at a time from the start", async () => {
   const { folder, entries } = upgradedFolder(long);
   const { store, step, finish, entries: made } = opened(folder);
   expect(await step()).not.toBeNull();
-  expect(countBacklog(store.db)).toBeWithin(6, 10);
+  expect(countIndexBacklog(store.db)).toBeWithin(6, 10);
   await finish();
   expect(made()).toEqual(entries);
 });
@@ -250,7 +250,7 @@ test("messages that were put off are indexed first, also after a crash, and not 
   const first = opened(folder);
   const seqs = [1, 2, 3].map((thread) => thread * MESSAGES_PER_THREAD);
   first.store.transact((tx) => seqs.forEach((seq) => void first.engine.addLater(tx, seq)));
-  expect(countBacklog(first.store.db)).toBe(403);
+  expect(countIndexBacklog(first.store.db)).toBe(403);
   first.store.transact(
     (tx) =>
       void tx
@@ -258,7 +258,7 @@ test("messages that were put off are indexed first, also after a crash, and not 
         .where(eq(messages.seq, 2 * MESSAGES_PER_THREAD))
         .run(),
   );
-  expect(countBacklog(first.store.db)).toBe(402);
+  expect(countIndexBacklog(first.store.db)).toBe(402);
   first.store.close();
 
   const { store, find, step, finish } = opened(folder);
@@ -266,7 +266,7 @@ test("messages that were put off are indexed first, also after a crash, and not 
   await step();
   expect([await find("number0"), await find("number2"), await find("number1")]).toEqual([[1], [3], []]);
   await finish();
-  expect(countBacklog(store.db)).toBe(0);
+  expect(countIndexBacklog(store.db)).toBe(0);
   expect(documents(store)).toEqual({ n: 399 });
 });
 
@@ -279,10 +279,10 @@ test("no portion has two long messages that were put off", async () => {
     for (const thread of [1, 2, 3]) engine.addLater(tx, thread * MESSAGES_PER_THREAD);
   });
   const left: number[] = [];
-  do left.push(countBacklog(store.db));
+  do left.push(countIndexBacklog(store.db));
   while ((await step()) !== null);
   expect(left).toEqual([3, 2, 1]);
-  expect(countBacklog(store.db)).toBe(0);
+  expect(countIndexBacklog(store.db)).toBe(0);
 });
 
 test("the search state reports how many messages are missing", async () => {

@@ -3,7 +3,7 @@ import { describe, expect, setDefaultTimeout, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { foldDocument } from "../../../src/search/fold.ts";
 import { parseQuery } from "../../../src/search/query.ts";
-import { seqsIn } from "../../../src/search/sets.ts";
+import { listSeqsInSet } from "../../../src/search/sets.ts";
 import {
   MESSAGES_PER_THREAD,
   mailboxes,
@@ -331,7 +331,7 @@ describe("a server that refuses", () => {
     });
     await rig.joined.idle();
     expect(server.messages()).toEqual(SEQS.slice(1));
-    expect(seqsIn(await rig.joined.match(parseQuery("changed", 0), WHOLE_A))).toEqual([1]);
+    expect(listSeqsInSet(await rig.joined.match(parseQuery("changed", 0), WHOLE_A))).toEqual([1]);
     expect(rig.joined.state()).toMatchObject({ engine: "fts5", reason: "meilisearch refused 1 message" });
     server.does.find = () => [65_537];
     expect(await rig.joined.matchLoosely?.(parseQuery("chagned", 0), WHOLE_A)).toMatchObject({ threads: [1] });

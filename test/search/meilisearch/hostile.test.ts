@@ -1,7 +1,7 @@
 /** A Meilisearch server that answers with whatever harms: searches are right all the same, and what it says stays short. */
 import { expect, setDefaultTimeout, test } from "bun:test";
 import { parseQuery } from "../../../src/search/query.ts";
-import { seqsIn } from "../../../src/search/sets.ts";
+import { listSeqsInSet } from "../../../src/search/sets.ts";
 import { type SeedMessage, WHOLE_A } from "../../harness/data/search-seed.ts";
 import { startFakeMeilisearch } from "../../harness/peers/fake-meilisearch.ts";
 import { openRig, type Rig } from "../../harness/servers/meilisearch-rig.ts";
@@ -21,7 +21,7 @@ async function openFed() {
   await rig.joined.idle();
   return { server, rig };
 }
-const found = async ({ joined }: Rig) => seqsIn(await joined.match(parseQuery("alpha", 0), WHOLE_A));
+const found = async ({ joined }: Rig) => listSeqsInSet(await joined.match(parseQuery("alpha", 0), WHOLE_A));
 
 test("numbers of messages that cannot be are left out, and take no memory", async () => {
   const { server, rig } = await openFed();
@@ -29,7 +29,7 @@ test("numbers of messages that cannot be are left out, and take no memory", asyn
   server.does.find = () => [65_536, ...impossible];
   const before = process.memoryUsage().rss;
   const set = await rig.joined.match(parseQuery("alpha", 0), WHOLE_A);
-  expect(seqsIn(set)).toEqual([1]);
+  expect(listSeqsInSet(set)).toEqual([1]);
   expect(set.byteLength).toBeLessThan(1_024 * 1_024);
   expect(process.memoryUsage().rss - before).toBeLessThan(256 * 1_024 * 1_024);
   expect(await rig.joined.matchLoosely?.(parseQuery("alpah", 0), WHOLE_A)).toMatchObject({ threads: [1] });

@@ -1,7 +1,7 @@
 /** A real Meilisearch server distinguishes the words, keeps them whole, and forgives typos. */
 import { describe, expect, setDefaultTimeout, test } from "bun:test";
-import { fold } from "../../../src/search/fold.ts";
-import { createClient } from "../../../src/search/meilisearch/meilisearch-client.ts";
+import { foldText } from "../../../src/search/fold.ts";
+import { createMeilisearchClient } from "../../../src/search/meilisearch/meilisearch-client.ts";
 import {
   INDEX_SETTINGS,
   type MessageDocument,
@@ -20,13 +20,13 @@ const SCOPE = 'workspace = "wsp_a"';
 describe(`with a real server${WITHOUT_MEILISEARCH}`, () => {
   test.skipIf(!hasMeilisearch)("every word is found by itself and by no other", async () => {
     const server = await sharedMeilisearch();
-    const client = createClient(server, { requestMs: 60_000, taskMs: 60_000, fetch });
+    const client = createMeilisearchClient(server, { requestMs: 60_000, taskMs: 60_000, fetch });
     const index = `words-${process.pid}`;
     await client.make(index, INDEX_SETTINGS);
     const letters = [..."abcxyz019αβγωάбгяёйאבתשաբგვ会議東京のがカ회의ที่นี่น้ำनमस्तेﺍلعربيةه🎉👩ŋəﬁ"];
     const tokens = new Set<string>();
     const add = (text: string) => {
-      for (const one of fold(text).split(" ")) if (one !== "") tokens.add(one);
+      for (const one of foldText(text).split(" ")) if (one !== "") tokens.add(one);
     };
     for (const letter of letters) {
       add(letter);

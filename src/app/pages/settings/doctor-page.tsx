@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { CircleAlert, CircleCheck, CircleDashed, TriangleAlert } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
-import { counted } from "../../lib/format.ts";
+import { formatCount } from "../../lib/format.ts";
 import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
@@ -68,15 +68,15 @@ const countFindings = ({ findings }: LookView, state: Finding["state"]): number 
 function formatLookSummary(look: LookView): string {
   const [bad, warnings] = [countFindings(look, "bad"), countFindings(look, "warning")];
   if (bad === 0 && warnings === 0) return "Nothing needs attention.";
-  const warned = counted(warnings, "warning");
+  const warned = formatCount(warnings, "warning");
   if (bad === 0) return `${warned}.`;
-  return `${counted(bad, "thing needs", "things need")} attention${warnings > 0 ? `, ${warned}` : ""}.`;
+  return `${formatCount(bad, "thing needs", "things need")} attention${warnings > 0 ? `, ${warned}` : ""}.`;
 }
 
 const dailyLine = (daily: LookView | null): string =>
   daily === null
     ? "The daily checks have not run yet: they run 15 minutes after the server starts, then once a day."
-    : `Last daily checks: ${fullTime(daily.at)}, ${countFindings(daily, "bad")} bad, ${counted(countFindings(daily, "warning"), "warning")}.`;
+    : `Last daily checks: ${fullTime(daily.at)}, ${countFindings(daily, "bad")} bad, ${formatCount(countFindings(daily, "warning"), "warning")}.`;
 
 function Findings({ of: { findings } }: { of: LookView }) {
   const toDo = findings.filter(({ state }) => state === "bad" || state === "warning");

@@ -12,7 +12,7 @@ import { Button } from "../../parts/ui/button.tsx";
 import { ConfirmButton } from "../../parts/ui/dialog.tsx";
 import { Field } from "../../parts/ui/fields.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
-import { type DomainView, recordsQuery } from "./settings-workspace.ts";
+import { type DomainView, dnsRecordsQuery } from "./settings-workspace.ts";
 
 const STATES = { verified: "verified", unverified: "not verified", lost: "verified by another workspace" } as const;
 
@@ -59,7 +59,7 @@ function NewDomain() {
 
 function Domain({ domain }: { domain: DomainView }) {
   const client = useQueryClient();
-  const seen = useQuery(recordsQuery(domain.id));
+  const seen = useQuery(dnsRecordsQuery(domain.id));
   const verify = useChange(api.verifyDomain, { key: WORKSPACE });
   const remove = useChange(api.removeDomain, { key: WORKSPACE, success: "Domain removed" });
   const { id, name } = domain;
@@ -72,7 +72,7 @@ function Domain({ domain }: { domain: DomainView }) {
       { id },
       {
         onSuccess: (verified) => {
-          client.setQueryData(recordsQuery(id).queryKey, verified);
+          client.setQueryData(dnsRecordsQuery(id).queryKey, verified);
           if (verified.state !== "verified") {
             toast({ text: `${name} is not verified yet: its ownership and DKIM records are not in DNS` });
           } else toast({ text: `${name} is verified` });

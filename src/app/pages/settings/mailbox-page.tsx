@@ -6,7 +6,7 @@ import type { ReactNode } from "react";
 import { api } from "../../lib/api-client.ts";
 import { formatByteSize } from "../../lib/format.ts";
 import { useChange, WORKSPACE } from "../../lib/queries.ts";
-import { fullTime, localInput, msUntil } from "../../lib/time-format.ts";
+import { fullTime, msUntil, toLocalTimeInput } from "../../lib/time-format.ts";
 import { ItemPage } from "../../parts/settings/item-page.tsx";
 import { RowList } from "../../parts/settings/row-list.tsx";
 import { Badge, Nothing, Panel } from "../../parts/settings/settings-blocks.tsx";
@@ -186,7 +186,7 @@ function Expiry({ mailbox: { id, expiresAt } }: Shown) {
           hint="Empty for never."
           name="expiresAt"
           type="datetime-local"
-          defaultValue={expiresAt === null ? "" : localInput(expiresAt)}
+          defaultValue={expiresAt === null ? "" : toLocalTimeInput(expiresAt)}
         />
       </LineForm>
     </Panel>

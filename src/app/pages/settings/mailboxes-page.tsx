@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { ChevronRight } from "lucide-react";
 import { api } from "../../lib/api-client.ts";
-import { counted, formatByteSize } from "../../lib/format.ts";
+import { formatByteSize, formatCount } from "../../lib/format.ts";
 import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { msUntil, shortTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
@@ -31,7 +31,7 @@ export function MailboxesPage() {
     <SettingsPage title="Mailboxes" intro={`Together they use ${formatByteSize(used)}.`} action={<NewMailbox />}>
       <ListPanel
         of={mailboxes}
-        title={counted(mailboxes.length, "mailbox", "mailboxes")}
+        title={formatCount(mailboxes.length, "mailbox", "mailboxes")}
         label="Mailboxes"
         empty="No mailboxes yet. A mailbox has an address at one of your domains."
         search={{
@@ -51,7 +51,7 @@ function Row({ mailbox, quota }: { mailbox: WorkspaceMailboxView; quota: number 
   const also = aliases.length + catchAlls.length;
   const facts = [
     owner === null ? "without an owner" : owner === address ? undefined : `owned by ${owner}`,
-    also === 0 ? undefined : counted(also, "alias", "aliases"),
+    also === 0 ? undefined : formatCount(also, "alias", "aliases"),
     grants.length === 0 ? undefined : `shared with ${grants.length}`,
   ].filter((fact) => fact !== undefined);
   return (

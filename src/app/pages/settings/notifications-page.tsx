@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
 import { subscribeBrowser, unsubscribeBrowser, whyNoPush } from "../../lib/notifications.ts";
 import { mailboxesQuery, pushQuery, useChange } from "../../lib/queries.ts";
-import { forgetOffer, useInstallOffer } from "../../lib/service-worker.ts";
+import { forgetInstallOffer, useInstallOffer } from "../../lib/service-worker.ts";
 import { Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
 import { Button } from "../../parts/ui/button.tsx";
 import { Checkbox } from "../../parts/ui/fields.tsx";
@@ -101,7 +101,7 @@ function Install() {
       {offer && (
         <Button
           onClick={() => {
-            forgetOffer();
+            forgetInstallOffer();
             void offer.prompt();
           }}
         >

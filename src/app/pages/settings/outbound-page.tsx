@@ -1,7 +1,7 @@
 /** Outbound mail: the queue and the suppression list. */
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
-import { counted } from "../../lib/format.ts";
+import { formatCount } from "../../lib/format.ts";
 import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { ListPanel, RowList } from "../../parts/settings/row-list.tsx";
@@ -66,7 +66,7 @@ function QueueRow({ entry }: { entry: QueueEntryView }) {
         }
         facts={
           <>
-            From {mailbox}, {counted(attempts, "attempt")}
+            From {mailbox}, {formatCount(attempts, "attempt")}
             {nextAttemptAt !== null && `, next ${fullTime(nextAttemptAt)}`}
             {reply !== null && <span className="mt-0.5 block text-soft">{reply}</span>}
           </>

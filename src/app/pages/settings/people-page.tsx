@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { UserPlus } from "lucide-react";
 import { useState } from "react";
 import { api, type Input } from "../../lib/api-client.ts";
-import { counted } from "../../lib/format.ts";
+import { formatCount } from "../../lib/format.ts";
 import { meQuery, useChange, WORKSPACE } from "../../lib/queries.ts";
 import { dayAndTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
@@ -36,7 +36,7 @@ export function PeoplePage() {
       {said && <div role="status">{"link" in said ? <MadeLink {...said} /> : <Ended locked={said.locked} />}</div>}
       <ListPanel
         of={people}
-        title={counted(people.length, "person", "people")}
+        title={formatCount(people.length, "person", "people")}
         label="People"
         search={{ label: "Find a person", text: ({ name, email, role }) => `${name} ${email} ${role}` }}
       >

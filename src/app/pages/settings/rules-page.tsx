@@ -4,10 +4,10 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { ArrowDown, ArrowUp, X } from "lucide-react";
 import { type ReactNode, useDeferredValue, useState } from "react";
 import { api } from "../../lib/api-client.ts";
-import { counted } from "../../lib/format.ts";
+import { formatCount } from "../../lib/format.ts";
 import { mailboxesQuery, meQuery, useChange } from "../../lib/queries.ts";
 import { threadActions } from "../../lib/thread-actions.ts";
-import { localInput, localTime } from "../../lib/time-format.ts";
+import { localTimeInputBounds, toLocalTimeInput } from "../../lib/time-format.ts";
 import { toast, toastFailure } from "../../lib/toast.ts";
 import { ListPanel } from "../../parts/settings/row-list.tsx";
 import { SaveRow } from "../../parts/settings/save-row.tsx";
@@ -22,11 +22,11 @@ import {
   describeRuleActions,
   type GivenRule,
   givenRule,
-  matchesQuery,
   matchingThreads,
-  moved,
+  moveListItem,
   RULES,
   type RuleView,
+  ruleMatchesQuery,
   rulesQuery,
 } from "./settings-rules.ts";
 
@@ -101,8 +101,8 @@ function MailRules({ id, match }: { id: string; match: string }) {
               key={i}
               rule={rule}
               busy={change.isPending}
-              up={i > 0 ? () => put(moved(given, i, i - 1)) : undefined}
-              down={i < rules.length - 1 ? () => put(moved(given, i, i + 1)) : undefined}
+              up={i > 0 ? () => put(moveListItem(given, i, i - 1)) : undefined}
+              down={i < rules.length - 1 ? () => put(moveListItem(given, i, i + 1)) : undefined}
               toggle={() => put(given.with(i, { ...givenRule(rule), enabled: !rule.enabled }))}
               edit={() => setChanged(i)}
               remove={() => put(given.toSpliced(i, 1))}
@@ -316,7 +316,7 @@ function RuleForm({
 /** How much past mail a query finds, with a way to see it. */
 function Matches({ id, match }: { id: string; match: string }) {
   const asked = useDeferredValue(match);
-  const { data, error } = useQuery({ ...matchesQuery(id, asked), placeholderData: keepPreviousData });
+  const { data, error } = useQuery({ ...ruleMatchesQuery(id, asked), placeholderData: keepPreviousData });
   let shown: ReactNode = "What it finds in past mail is shown here.";
   if (match !== "" && error) shown = error.message;
   else if (match !== "" && data) {
@@ -324,7 +324,7 @@ function Matches({ id, match }: { id: string; match: string }) {
       <>
         {data.more
           ? "More than 1,000 conversations match"
-          : `${counted(data.threads, "conversation")} of past mail match`}
+          : `${formatCount(data.threads, "conversation")} of past mail match`}
         .{" "}
         <Link
           to="/mail/$folder"
@@ -355,7 +355,7 @@ function OutOfOffice({ id, address }: { id: string; address: string }) {
   const end = useChange(api.endOwnAbsence, { key: RULES, success: "Out-of-office ended" });
   if (query.data === undefined) return <NotLoaded query={query} what="the out-of-office" />;
   const absence = query.data;
-  const { initial } = localTime();
+  const { initial } = localTimeInputBounds();
   const iso = (text: string): string => new Date(text).toISOString();
   return (
     <Panel
@@ -388,14 +388,14 @@ function OutOfOffice({ id, address }: { id: string; address: string }) {
             label="From"
             name="from"
             type="datetime-local"
-            defaultValue={absence ? localInput(absence.from) : initial}
+            defaultValue={absence ? toLocalTimeInput(absence.from) : initial}
             required
           />
           <Field
             label="Until"
             name="until"
             type="datetime-local"
-            defaultValue={absence ? localInput(absence.until) : ""}
+            defaultValue={absence ? toLocalTimeInput(absence.until) : ""}
             required
           />
         </div>

@@ -47,7 +47,7 @@ export const webhookQuery = (id: string) =>
     queryFn: () => api.getWebhook({ id }),
   });
 /** Not cached after it was shown. */
-export const secretQuery = (id: string) =>
+export const webhookSecretQuery = (id: string) =>
   queryOptions({
     queryKey: [...WEBHOOKS, id, "secret"],
     queryFn: () => api.revealWebhookSecret({ id }),
@@ -64,7 +64,7 @@ function choosePollInterval(deliveries: readonly DeliveryView[]): number | false
   return open.every(({ state, attempting }) => state === "retrying" && !attempting) ? LATER_MS : SOON_MS;
 }
 
-export const deliveriesQuery = (id: string) =>
+export const webhookDeliveriesQuery = (id: string) =>
   queryOptions({
     queryKey: [...WEBHOOKS, id, "deliveries"],
     queryFn: async () => (await api.listWebhookDeliveries({ id, limit: MOST_OF_A_PAGE })).deliveries,

@@ -4,9 +4,9 @@ import { Link, Outlet, useLocation } from "@tanstack/react-router";
 import { ArrowLeft, CirclePause } from "lucide-react";
 import { useEffect, useRef } from "react";
 import { api } from "../../lib/api-client.ts";
-import { administers, meQuery, useChange } from "../../lib/queries.ts";
+import { isOwnerOrAdmin, meQuery, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
-import { endConfirmation, useWantedProof } from "../../lib/waiting-requests.ts";
+import { endIdentityProofWait, useWantedProof } from "../../lib/waiting-requests.ts";
 import { SaveRow } from "../../parts/settings/save-row.tsx";
 import { SecondFactorCode } from "../../parts/settings/second-factor-code.tsx";
 import { Button } from "../../parts/ui/button.tsx";
@@ -22,7 +22,7 @@ import { useSettingsSections } from "./settings-sections.ts";
 
 export function SettingsLayout() {
   const { data: me } = useQuery(meQuery);
-  const isAdmin = me !== undefined && administers(me);
+  const isAdmin = me !== undefined && isOwnerOrAdmin(me);
   const pause = useQuery({ ...keyPauseQuery, enabled: isAdmin });
   const groups = useSettingsSections();
   const nav = useRef<HTMLElement>(null);
@@ -153,7 +153,7 @@ export function ConfirmIdentity() {
   const password = useRef<HTMLDivElement>(null);
   const close = () => {
     confirm.reset();
-    endConfirmation(false);
+    endIdentityProofWait(false);
   };
   // An opening dialog gives the focus to its first button; the password field takes it from there.
   useEffect(() => {
@@ -166,7 +166,7 @@ export function ConfirmIdentity() {
         submit={({ text }) =>
           confirm.mutate(
             { password: text("password"), ...(wanted?.code && { code: text("code") }) },
-            { onSuccess: () => endConfirmation(true) },
+            { onSuccess: () => endIdentityProofWait(true) },
           )
         }
         className="space-y-4"

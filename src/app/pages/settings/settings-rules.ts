@@ -25,7 +25,7 @@ export const absenceQuery = (id: string) =>
   });
 
 /** How much past mail a query finds. */
-export const matchesQuery = (id: string, match: string) =>
+export const ruleMatchesQuery = (id: string, match: string) =>
   queryOptions({
     queryKey: [...RULES, id, "matches", match],
     queryFn: () => api.testOwnRule({ id, match }),
@@ -70,7 +70,7 @@ export function describeRuleActions({ actions }: Pick<GivenRule, "actions">): st
 }
 
 /** The list with the item at `from` moved to `to`. */
-export function moved<T>(list: readonly T[], from: number, to: number): T[] {
+export function moveListItem<T>(list: readonly T[], from: number, to: number): T[] {
   const rest = list.toSpliced(from, 1);
   return rest.toSpliced(to, 0, ...list.slice(from, from + 1));
 }

@@ -20,7 +20,7 @@ import {
   Users,
   Webhook,
 } from "lucide-react";
-import { administers, meQuery } from "../../lib/queries.ts";
+import { isOwnerOrAdmin, meQuery } from "../../lib/queries.ts";
 import { workspaceQuery } from "./settings-workspace.ts";
 
 interface Section {
@@ -75,7 +75,7 @@ const SECTIONS = [
 /** A hook: the sections that the person has, in groups. */
 export function useSettingsSections() {
   const { data: me } = useQuery(meQuery);
-  const isAdmin = me !== undefined && administers(me);
+  const isAdmin = me !== undefined && isOwnerOrAdmin(me);
   const { data: workspace } = useQuery({ ...workspaceQuery, enabled: isAdmin });
   return SECTIONS.map(({ title, sections }) => ({
     title,

@@ -57,7 +57,7 @@ export const doctorQuery = {
 export const serverQuery = querying("server", () => api.getServer());
 
 /** A domain with the present state of its records in DNS. */
-export const recordsQuery = (id: string) =>
+export const dnsRecordsQuery = (id: string) =>
   queryOptions({
     queryKey: ["settings", "records", id],
     queryFn: () => api.getDomain({ id }),

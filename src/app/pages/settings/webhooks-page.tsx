@@ -5,7 +5,7 @@ import { ChevronRight } from "lucide-react";
 import { useState } from "react";
 import { EVENTS } from "../../../events/kinds.ts";
 import { api } from "../../lib/api-client.ts";
-import { counted } from "../../lib/format.ts";
+import { formatCount } from "../../lib/format.ts";
 import { useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
@@ -20,12 +20,12 @@ import { Form, LineForm } from "../../parts/ui/form.tsx";
 import { NotLoaded } from "../../parts/ui/notice.tsx";
 import {
   type DeliveryView,
-  deliveriesQuery,
   eventChoices,
-  secretQuery,
   WEBHOOKS,
   type WebhookView,
+  webhookDeliveriesQuery,
   webhookQuery,
+  webhookSecretQuery,
   webhooksQuery,
 } from "./settings-developers.ts";
 
@@ -200,7 +200,7 @@ const OVERLAPS = [
 function Secret({ id }: { id: string }) {
   const [shown, setShown] = useState(false);
   const [overlap, setOverlap] = useState<string>(OVERLAPS[0].value);
-  const { data, error } = useQuery({ ...secretQuery(id), enabled: shown });
+  const { data, error } = useQuery({ ...webhookSecretQuery(id), enabled: shown });
   const rotate = useChange(api.rotateWebhookSecret, { key: [...WEBHOOKS, id], success: "Secret replaced" });
   const hours = Number(overlap);
   return (
@@ -276,7 +276,7 @@ const TONES = { pending: "quiet", retrying: "warn", delivered: "good", failed: "
 
 /** Deliveries to an endpoint, newest first, with state, response, and a button to send again. */
 function DeliveryLog({ webhookId }: { webhookId: string }) {
-  const log = useQuery(deliveriesQuery(webhookId));
+  const log = useQuery(webhookDeliveriesQuery(webhookId));
   return (
     <Panel
       title="Deliveries"
@@ -304,7 +304,7 @@ function Entry({ of, webhookId }: { of: DeliveryView; webhookId: string }) {
   const { id, event, eventId, test, state, attempts, attempting, status, response, error, createdAt } = of;
   const facts = [
     status === null ? undefined : `HTTP ${status}`,
-    counted(attempts, "attempt"),
+    formatCount(attempts, "attempt"),
     describeNextAttempt(of),
     fullTime(createdAt),
   ];

@@ -1,7 +1,7 @@
 /** The person's workspace, and all workspaces of the server, for its operator. */
 import { useQuery } from "@tanstack/react-query";
 import { api } from "../../lib/api-client.ts";
-import { counted, formatByteSize } from "../../lib/format.ts";
+import { formatByteSize, formatCount } from "../../lib/format.ts";
 import { useChange, WORKSPACE } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { AddDialog } from "../../parts/settings/add-dialog.tsx";
@@ -58,7 +58,7 @@ export function WorkspacesPage() {
     >
       <ListPanel
         of={workspaces}
-        title={counted(workspaces.length, "workspace")}
+        title={formatCount(workspaces.length, "workspace")}
         label="Workspaces"
         search={{ label: "Find a workspace", text: ({ name, domains }) => [name, ...domains].join(" ") }}
       >
@@ -72,10 +72,10 @@ function Entry({ workspace }: { workspace: WorkspaceEntryView }) {
   const { name, pausedReason, people, mailboxes, mostMailboxes, domains, usedBytes, mostBytes } = workspace;
   const facts = [
     domains.length === 0 ? "no domain" : domains.join(", "),
-    counted(people, "person", "people"),
+    formatCount(people, "person", "people"),
     mostMailboxes === null
-      ? counted(mailboxes, "mailbox", "mailboxes")
-      : `${mailboxes} of ${counted(mostMailboxes, "mailbox", "mailboxes")}`,
+      ? formatCount(mailboxes, "mailbox", "mailboxes")
+      : `${mailboxes} of ${formatCount(mostMailboxes, "mailbox", "mailboxes")}`,
     mostBytes === null ? formatByteSize(usedBytes) : `${formatByteSize(usedBytes)} of ${formatByteSize(mostBytes)}`,
   ];
   return (

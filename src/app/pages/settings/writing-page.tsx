@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { api } from "../../lib/api-client.ts";
 import type { MailboxView, Template } from "../../lib/mail-views.ts";
-import { mailboxesQuery, textsQuery, useChange } from "../../lib/queries.ts";
+import { mailboxesQuery, mailboxTextsQuery, useChange } from "../../lib/queries.ts";
 import { RowList } from "../../parts/settings/row-list.tsx";
 import { SaveRow } from "../../parts/settings/save-row.tsx";
 import { Nothing, Panel, SettingsPage } from "../../parts/settings/settings-blocks.tsx";
@@ -43,7 +43,7 @@ export function WritingPage() {
 }
 
 function MailboxTexts({ mailbox: { id, access } }: { mailbox: MailboxView }) {
-  const texts = useQuery(textsQuery(id));
+  const texts = useQuery(mailboxTextsQuery(id));
   const save = useChange((text: string) => api.changeSignature({ id, text }), {
     key: KEY,
     success: "Signature saved",

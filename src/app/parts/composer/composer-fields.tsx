@@ -4,7 +4,7 @@
 import { CalendarClock, ChevronDown } from "lucide-react";
 import { type RefObject, useEffect, useId, useState } from "react";
 import type { SaveState } from "../../lib/autosave.ts";
-import { localTime, timeZone } from "../../lib/time-format.ts";
+import { localTimeInputBounds, timeZone } from "../../lib/time-format.ts";
 import { Button } from "../ui/button.tsx";
 import { Dialog } from "../ui/dialog.tsx";
 import { Menu, suggestedTimes } from "../ui/menus.tsx";
@@ -162,7 +162,7 @@ export function SendButton({ busy, later }: { busy: boolean; later: (at: Date) =
 
 /** Asks when to send. */
 export function SendTime({ open, close, choose }: { open: boolean; close: () => void; choose: (at: Date) => void }) {
-  const [{ least, most, initial }] = useState(localTime);
+  const [{ least, most, initial }] = useState(localTimeInputBounds);
   const [time, setTime] = useState(initial);
   const id = useId();
   const at = new Date(time);

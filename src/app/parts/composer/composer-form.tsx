@@ -15,12 +15,19 @@ import {
   useState,
 } from "react";
 import { api, Refusal, urlTo } from "../../lib/api-client.ts";
-import { createAutosave, type SaveState, useLeaving } from "../../lib/autosave.ts";
-import { doubtsAbout, type Fields, type Start, signed, textToHtml, withQuote } from "../../lib/draft-content.ts";
+import { createAutosave, type SaveState, useSaveOnLeaving } from "../../lib/autosave.ts";
+import {
+  type Fields,
+  listSendingDoubts,
+  replaceSignature,
+  type Start,
+  textToHtml,
+  withQuote,
+} from "../../lib/draft-content.ts";
 import type { SavedDraft, SentDraft, Template } from "../../lib/mail-views.ts";
-import { reopen } from "../../lib/open-composers.ts";
-import { mailboxesQuery, refreshMail, textsQuery } from "../../lib/queries.ts";
-import { onReturn } from "../../lib/server-away.ts";
+import { reopenUnsavedMessage } from "../../lib/open-composers.ts";
+import { mailboxesQuery, mailboxTextsQuery, refreshMail } from "../../lib/queries.ts";
+import { onServerReturn } from "../../lib/server-away.ts";
 import { toast, toastFailure } from "../../lib/toast.ts";
 import { Button, IconButton } from "../ui/button.tsx";
 import { Conflict, Doubts, FromField, SaveMark, SendButton, SubjectField, TextEditor } from "./composer-fields.tsx";
@@ -90,7 +97,7 @@ export function Composer({
   callbacks.current = { saved, titled };
   const { data: mailboxes = [] } = useQuery(mailboxesQuery);
   const mailbox = mailboxes.find(({ address, aliases }) => [address, ...aliases].includes(fields.from));
-  const { data: texts } = useQuery(textsQuery(mailbox?.access.send ? mailbox.id : undefined));
+  const { data: texts } = useQuery(mailboxTextsQuery(mailbox?.access.send ? mailbox.id : undefined));
   const placeCaret = useSignature(start.signs === true && editor === undefined, texts?.signature, area, text, setText);
 
   function request() {
@@ -131,13 +138,13 @@ export function Composer({
   }, [autosave, start]);
   useEffect(
     () =>
-      onReturn(() => {
+      onServerReturn(() => {
         setRefusal((why) => (why === UNSENT ? undefined : why));
         void autosave.flush().catch(() => {});
       }),
     [autosave],
   );
-  useLeaving(autosave, async () => {
+  useSaveOnLeaving(autosave, async () => {
     const isAsBegun = autosave.isUntouched() && attachments.files === start.attachments;
     if (start.fresh && start.saved && isAsBegun) {
       // If that fails, it stays a draft.
@@ -153,7 +160,7 @@ export function Composer({
     } catch (error) {
       autosave.end();
       toast({ text: `Not saved: ${(error as Error).message}`, tone: "danger" });
-      reopen(asLeft());
+      reopenUnsavedMessage(asLeft());
       throw error;
     }
   });
@@ -199,7 +206,7 @@ export function Composer({
       setRefusal("Files are still being attached");
       return;
     }
-    const about = doubtsAbout({
+    const about = listSendingDoubts({
       subject: asksSubject ? fields.subject : undefined,
       text: editor === undefined ? text : (rich.current?.text() ?? ""),
       files: attachments.files.filter(({ inline }) => !inline).length,
@@ -283,7 +290,7 @@ export function Composer({
     const { subject } = fields;
     return {
       ...(subject.trim() !== "" && start.answers === undefined && { subject }),
-      text: signed(whole, texts?.signature ?? "", "").trim(),
+      text: replaceSignature(whole, texts?.signature ?? "", "").trim(),
     };
   }
   const sendOn = ({ shiftKey }: { shiftKey: boolean }) => void attempt({ archives: shiftKey && mayArchive });
@@ -465,7 +472,7 @@ function useSignature(
     const before = inserted.current;
     inserted.current = signature;
     caret.current = area.current?.selectionStart;
-    setText((text) => signed(text, before, signature));
+    setText((text) => replaceSignature(text, before, signature));
   }, [isOn, signature, area, setText]);
   return (at) => {
     caret.current = at;

@@ -6,16 +6,16 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Bot, Maximize2, Minimize2, Minus, TriangleAlert, X } from "lucide-react";
 import { type KeyboardEvent, type ReactNode, useState } from "react";
-import { blank, buildComposerStart, listSenderAddresses } from "../../lib/draft-content.ts";
+import { blankComposerStart, buildComposerStart, listSenderAddresses } from "../../lib/draft-content.ts";
 import { chosenMailbox } from "../../lib/folders.ts";
 import { lazyPart } from "../../lib/lazy-part.tsx";
 import type { DraftContent, MailboxView, ThreadView } from "../../lib/mail-views.ts";
 import {
   type Composing,
-  closeMessage,
-  noteSaved,
-  noteSubject,
-  resize,
+  closeComposer,
+  noteComposerSubject,
+  noteSavedDraft,
+  resizeComposer,
   tellSent,
   useMessageWindows,
 } from "../../lib/open-composers.ts";
@@ -215,9 +215,9 @@ function MessageWindow({ composing: latest, mailboxes }: { composing: Composing;
   const [composing] = useState(latest);
   const { key, draftId } = composing;
   const { size, subject } = latest;
-  const saved = (id: string) => noteSaved(key, id);
-  const titled = (title: string) => noteSubject(key, title);
-  const close = () => closeMessage(key);
+  const saved = (id: string) => noteSavedDraft(key, id);
+  const titled = (title: string) => noteComposerSubject(key, title);
+  const close = () => closeComposer(key);
   const { mailbox: asked } = useSearch({ strict: false });
   const senders = listSenderAddresses(mailboxes);
   const shown = (composing.kind === "new" && composing.from) || chosenMailbox(mailboxes, asked)?.address;
@@ -236,7 +236,7 @@ function MessageWindow({ composing: latest, mailboxes }: { composing: Composing;
           <button
             type="button"
             title={isMinimised ? "Open" : "Minimise"}
-            onClick={() => resize(key, isMinimised ? "normal" : "minimised")}
+            onClick={() => resizeComposer(key, isMinimised ? "normal" : "minimised")}
             className="block w-full truncate text-left"
           >
             <bdi>{subject || name}</bdi>
@@ -246,7 +246,7 @@ function MessageWindow({ composing: latest, mailboxes }: { composing: Composing;
           <IconButton
             icon={Minus}
             label="Minimise"
-            onClick={() => resize(key, "minimised")}
+            onClick={() => resizeComposer(key, "minimised")}
             className="max-md:size-9"
           />
         )}
@@ -254,7 +254,7 @@ function MessageWindow({ composing: latest, mailboxes }: { composing: Composing;
           <IconButton
             icon={size === "large" ? Minimize2 : Maximize2}
             label={size === "large" ? "Make smaller" : "Make larger"}
-            onClick={() => resize(key, size === "large" ? "normal" : "large")}
+            onClick={() => resizeComposer(key, size === "large" ? "normal" : "large")}
             className="max-md:hidden"
           />
         )}
@@ -275,7 +275,7 @@ function MessageWindow({ composing: latest, mailboxes }: { composing: Composing;
             start={
               composing.kind === "unsaved"
                 ? composing.start
-                : blank(from, composing.kind === "new" ? composing.to : undefined)
+                : blankComposerStart(from, composing.kind === "new" ? composing.to : undefined)
             }
             senders={composing.kind === "unsaved" ? [...new Set([composing.start.fields.from, ...senders])] : senders}
             asksSubject

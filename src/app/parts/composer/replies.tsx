@@ -8,7 +8,7 @@ import { Bot, Clock, Forward, Hourglass, PencilLine, ReplyAll, Reply as ReplyIco
 import { use, useState } from "react";
 import { startOfReply } from "../../lib/draft-content.ts";
 import type { DraftSummary, ThreadDetailView, ThreadView } from "../../lib/mail-views.ts";
-import { forwardMessage, isOnItsWay, tellSent } from "../../lib/open-composers.ts";
+import { forwardMessage, isSendingSoon, tellSent } from "../../lib/open-composers.ts";
 import {
   approvalsQuery,
   mailboxesQuery,
@@ -103,7 +103,7 @@ function ReplyDraft({ draft, archive }: { draft: DraftSummary; archive: (() => (
   const Icon = dueAt !== null ? Clock : agent === null ? PencilLine : Bot;
   const what =
     dueAt !== null
-      ? isOnItsWay(dueAt)
+      ? isSendingSoon(dueAt)
         ? "Sending…"
         : `Scheduled for ${dayAndTime(dueAt)}`
       : agent === null

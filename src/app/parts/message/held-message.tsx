@@ -6,7 +6,7 @@ import { useEffect } from "react";
 import { Refusal } from "../../lib/api-client.ts";
 import { formatHeaderAddress } from "../../lib/format.ts";
 import type { ApprovalView } from "../../lib/mail-views.ts";
-import { editCopy } from "../../lib/open-composers.ts";
+import { editHeldCopy } from "../../lib/open-composers.ts";
 import { policySentences } from "../../lib/policy-words.ts";
 import { approvalQuery, mailboxesQuery, messageQuery } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
@@ -69,7 +69,7 @@ export function HeldMessage({
           </>
         )}
         {state !== "approved" && (
-          <Button title="Edit a copy (m)" onClick={() => void editCopy(id)}>
+          <Button title="Edit a copy (m)" onClick={() => void editHeldCopy(id)}>
             <PencilLine size={15} aria-hidden /> Edit a copy
           </Button>
         )}

@@ -3,8 +3,8 @@ import { useQueries, useQuery } from "@tanstack/react-query";
 import { CalendarDays, MapPin, Repeat, TriangleAlert, Users } from "lucide-react";
 import type { ReactNode } from "react";
 import { api } from "../../lib/api-client.ts";
-import { addressDisplayName, counted } from "../../lib/format.ts";
-import { ANSWERS, formatEventTime, replaces } from "../../lib/invitation-words.ts";
+import { addressDisplayName, formatCount } from "../../lib/format.ts";
+import { ANSWERS, formatEventTime, replacesInvitation } from "../../lib/invitation-words.ts";
 import type { InvitationAnswer, InvitationView } from "../../lib/mail-views.ts";
 import { invitationQuery, queryClient, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
@@ -15,7 +15,7 @@ export function Invitation({ messageId, later }: { messageId: string; later: rea
   const { data: invitation } = useQuery(invitationQuery(messageId));
   const others = useQueries({ queries: later.map(invitationQuery) });
   if (!invitation) return null;
-  const isReplaced = others.some(({ data }) => data && replaces(data, invitation));
+  const isReplaced = others.some(({ data }) => data && replacesInvitation(data, invitation));
   return <Card messageId={messageId} invitation={invitation} isReplaced={isReplaced} />;
 }
 
@@ -92,7 +92,7 @@ const MARKS = { accepted: "comes", tentative: "may come", declined: "does not co
 function Guests({ guests, more }: { guests: InvitationView["guests"]; more: number }) {
   return (
     <details className="inline-block align-top">
-      <summary className="text-muted hover:text-ink">{counted(guests.length + more, "guest")}</summary>
+      <summary className="text-muted hover:text-ink">{formatCount(guests.length + more, "guest")}</summary>
       <ul className="mt-1 space-y-0.5">
         {guests.map((guest) => (
           <li key={guest.email} className="wrap-anywhere">

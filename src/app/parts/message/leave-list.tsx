@@ -2,7 +2,7 @@
 import { useState } from "react";
 import { api } from "../../lib/api-client.ts";
 import type { MessageView, UnsubscribeView } from "../../lib/mail-views.ts";
-import { receivedQuery, useChange } from "../../lib/queries.ts";
+import { receivedDetailsQuery, useChange } from "../../lib/queries.ts";
 import { fullTime } from "../../lib/time-format.ts";
 import { Button } from "../ui/button.tsx";
 import { Dialog } from "../ui/dialog.tsx";
@@ -10,7 +10,7 @@ import { Dialog } from "../ui/dialog.tsx";
 /** Leaves the list by one press, or leads to its page after a question. */
 export function Unsubscribe({ message: { id, from }, way }: { message: MessageView; way: UnsubscribeView }) {
   const [asking, setAsking] = useState(false);
-  const leave = useChange(() => api.unsubscribe({ id }), { key: receivedQuery(id).queryKey, atForm: true });
+  const leave = useChange(() => api.unsubscribe({ id }), { key: receivedDetailsQuery(id).queryKey, atForm: true });
   const { by, at, leftAt } = way;
   const isUnsubscribed =
     leave.data?.by === "post"

@@ -5,13 +5,13 @@ import { Code, Download, EllipsisVertical, FolderInput, Forward, ImageOff, Shiel
 import { useEffect, useRef, useState } from "react";
 import { BLOCKED_ATTRIBUTE, FRAME_SANDBOX } from "../../../base/frames.ts";
 import { api, urlTo } from "../../lib/api-client.ts";
-import { fitWidth } from "../../lib/fit.ts";
+import { fitMessageWidth } from "../../lib/fit.ts";
 import { addressDisplayName, formatAddressNames, formatHeaderAddress } from "../../lib/format.ts";
 import { lazyPart } from "../../lib/lazy-part.tsx";
 import type { MessageView, Received } from "../../lib/mail-views.ts";
 import { forwardMessage } from "../../lib/open-composers.ts";
-import { messageQuery, receivedQuery, useChange } from "../../lib/queries.ts";
-import { doubt, useAway } from "../../lib/server-away.ts";
+import { messageQuery, receivedDetailsQuery, useChange } from "../../lib/queries.ts";
+import { useServerAway, waitUntilServerAnswers } from "../../lib/server-away.ts";
 import { fullTime, shortTime } from "../../lib/time-format.ts";
 import { Button, IconButton } from "../ui/button.tsx";
 import { Dialog } from "../ui/dialog.tsx";
@@ -64,7 +64,10 @@ export function MessageCard({
   const message = whole.data ?? given;
   const { from, date, text, direction, attachments } = message;
   const isInbound = direction === "inbound";
-  const { data: received } = useQuery({ ...receivedQuery(given.id), enabled: open && isInbound && folder !== "spam" });
+  const { data: received } = useQuery({
+    ...receivedDetailsQuery(given.id),
+    enabled: open && isInbound && folder !== "spam",
+  });
   const inSpam = (received?.apartIn ?? folder) === "spam";
   const hideImages = useChange(() => api.setImagesOfSender({ id: given.id, always: false }), {
     key: ["received"],
@@ -262,7 +265,7 @@ function MessageFrame({
   const [height, setHeight] = useState(80);
   const [loads, setLoads] = useState(0);
   const [isShown, setShown] = useState(false);
-  const away = useAway();
+  const away = useServerAway();
   const [isSmaller, setSmaller] = useState(false);
   const [isFitted, setFitted] = useState(true);
 
@@ -272,11 +275,11 @@ function MessageFrame({
     const inner = frame.current?.contentDocument;
     const main = inner?.querySelector("main");
     setShown(Boolean(main));
-    if (!inner || !main) return void doubt();
+    if (!inner || !main) return void waitUntilServerAnswers();
     if (inner.querySelector(`img[${BLOCKED_ATTRIBUTE}]`)) onBlocked();
     const { body } = inner;
     const measure = () => {
-      if (isFitted) setSmaller(fitWidth(main));
+      if (isFitted) setSmaller(fitMessageWidth(main));
       else main.style.zoom = "";
       setHeight(Math.ceil(body.getBoundingClientRect().height) + 2);
     };

@@ -5,7 +5,7 @@ import { api } from "../../lib/api-client.ts";
 import { buildComposerStart } from "../../lib/draft-content.ts";
 import { formatHeaderAddress } from "../../lib/format.ts";
 import type { DraftContent } from "../../lib/mail-views.ts";
-import { isOnItsWay, tellSent } from "../../lib/open-composers.ts";
+import { isSendingSoon, tellSent } from "../../lib/open-composers.ts";
 import { draftQuery, queryClient, refreshMail } from "../../lib/queries.ts";
 import { dayAndTime } from "../../lib/time-format.ts";
 import { toastFailure } from "../../lib/toast.ts";
@@ -69,13 +69,13 @@ export function ScheduledMessage({
     <div className="p-4">
       <p role="status" className="mb-3 flex items-center gap-2 rounded-lg bg-notice px-3 py-2 text-sm">
         <Clock size={16} className="shrink-0" aria-hidden />
-        {isOnItsWay(dueAt) ? "Sending…" : `It is sent ${dayAndTime(dueAt)}.`}
+        {isSendingSoon(dueAt) ? "Sending…" : `It is sent ${dayAndTime(dueAt)}.`}
       </p>
       <div className="mb-4 flex flex-wrap gap-2">
         <Button disabled={busy} onClick={() => void edit()}>
           Cancel and edit
         </Button>
-        {!isOnItsWay(dueAt) && (
+        {!isSendingSoon(dueAt) && (
           <>
             <Button disabled={busy} onClick={() => setChoosing(true)}>
               Change time

@@ -3,10 +3,10 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
 import { api } from "../../lib/api-client.ts";
-import { counted } from "../../lib/format.ts";
-import { byThread, journalSentence, leftBecause } from "../../lib/journal-words.ts";
+import { formatCount } from "../../lib/format.ts";
+import { groupUndoneByThread, journalSentence, listReasonsNotUndone } from "../../lib/journal-words.ts";
 import { threadQuery, useChange } from "../../lib/queries.ts";
-import { fullTime, hoursAgo, localInput } from "../../lib/time-format.ts";
+import { fullTime, hoursAgo, toLocalTimeInput } from "../../lib/time-format.ts";
 import {
   type JournalEntryView,
   type JournalFilters,
@@ -118,7 +118,7 @@ export function KeyJournal({ of: key }: { of: KeyView }) {
 
 /** Asks from which time on to take back. */
 function UndoSince({ begin }: { begin: (since: string) => void }) {
-  const [text, setText] = useState(() => localInput(hoursAgo(1)));
+  const [text, setText] = useState(() => toLocalTimeInput(hoursAgo(1)));
   return (
     <form
       onSubmit={(event) => {
@@ -156,7 +156,7 @@ function Entry({ of: entry, undo }: { of: JournalEntryView; undo: () => void }) 
         <p className="text-sm text-muted wrap-anywhere">{way.filter((part) => part).join(", ")}</p>
         {ids.length > 0 && (
           <details className="text-sm text-muted">
-            <summary className="w-fit">{counted(ids.length, "id")}</summary>
+            <summary className="w-fit">{formatCount(ids.length, "id")}</summary>
             <ul className="mt-1 flex flex-wrap gap-x-3 font-mono text-xs">
               {ids.map((id) => (
                 <li key={id}>{id.startsWith("thr_") ? <ThreadLink id={id}>{id}</ThreadLink> : id}</li>
@@ -208,7 +208,7 @@ function Undo({ id, since, close }: { id: string; since: string; close: () => vo
             disabled={undo.isPending || report.changes === 0}
             onClick={() => undo.mutate(undefined)}
           >
-            {undo.isPending ? "Undoing…" : `Undo ${counted(report.changes, "change")}`}
+            {undo.isPending ? "Undoing…" : `Undo ${formatCount(report.changes, "change")}`}
           </Button>
         )}
       </div>
@@ -222,12 +222,12 @@ function Report({ of: report }: { of: UndoView }) {
     <>
       <section aria-label={dryRun ? "Will be undone" : "Undone"}>
         <p role="status" className="font-medium">
-          {dryRun ? "Will be undone" : "Undone"}: {counted(changes, "change")} of {counted(threads, "conversation")}{" "}
-          since {fullTime(since)}
+          {dryRun ? "Will be undone" : "Undone"}: {formatCount(changes, "change")} of{" "}
+          {formatCount(threads, "conversation")} since {fullTime(since)}
         </p>
         {!reachesBack && <p>The journal does not go back that far: earlier changes stay.</p>}
         <ul className="mt-1 list-disc pl-5">
-          {byThread(report.fields)
+          {groupUndoneByThread(report.fields)
             .slice(0, MOST_NAMED)
             .map(([threadId, fields]) => (
               <li key={threadId} className="wrap-anywhere">
@@ -235,13 +235,13 @@ function Report({ of: report }: { of: UndoView }) {
               </li>
             ))}
         </ul>
-        {threads > MOST_NAMED && <p className="mt-1">and {counted(threads - MOST_NAMED, "more", "more")}</p>}
+        {threads > MOST_NAMED && <p className="mt-1">and {formatCount(threads - MOST_NAMED, "more", "more")}</p>}
       </section>
       {leftChanges > 0 && (
         <section aria-label="Not undone">
           <p className="font-medium">Not undone</p>
           <ul className="mt-1 list-disc pl-5">
-            {leftBecause(report).map((line) => (
+            {listReasonsNotUndone(report).map((line) => (
               <li key={line}>{line}</li>
             ))}
           </ul>
@@ -250,13 +250,13 @@ function Report({ of: report }: { of: UndoView }) {
       {sent.messages > 0 && (
         <section aria-label="Sent" className="rounded-lg bg-notice px-4 py-3">
           <p className="font-medium">
-            Already sent, which cannot be undone: {counted(sent.messages, "message")} to{" "}
-            {counted(sent.recipients, "recipient")}
+            Already sent, which cannot be undone: {formatCount(sent.messages, "message")} to{" "}
+            {formatCount(sent.recipients, "recipient")}
           </p>
           <ul className="mt-1 list-disc pl-5">
             {sent.latest.slice(0, MOST_NAMED).map(({ at, ids, recipients }) => (
               <li key={`${at} ${ids.join(" ")}`}>
-                {fullTime(at)}, to {counted(recipients, "recipient")}
+                {fullTime(at)}, to {formatCount(recipients, "recipient")}
               </li>
             ))}
           </ul>
@@ -265,7 +265,7 @@ function Report({ of: report }: { of: UndoView }) {
       {ended.mailboxes > 0 && (
         <section aria-label="Ended mailboxes" className="rounded-lg bg-notice px-4 py-3">
           <p className="font-medium">
-            Ended, which an owner or admin takes back: {counted(ended.mailboxes, "mailbox", "mailboxes")}
+            Ended, which an owner or admin takes back: {formatCount(ended.mailboxes, "mailbox", "mailboxes")}
           </p>
           <ul className="mt-1 list-disc pl-5">
             {ended.latest.slice(0, MOST_NAMED).map(({ id, address, expiresAt }) => (

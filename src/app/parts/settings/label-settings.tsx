@@ -2,7 +2,7 @@
 import { Ban, Circle, EllipsisVertical, PencilLine, Trash2 } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { api } from "../../lib/api-client.ts";
-import { counted } from "../../lib/format.ts";
+import { formatCount } from "../../lib/format.ts";
 import type { LabelColour } from "../../lib/mail-views.ts";
 import { refreshMail } from "../../lib/queries.ts";
 import { toast, toastFailure } from "../../lib/toast.ts";
@@ -66,7 +66,7 @@ export function LabelSettings({
     void change(async () => {
       const { threads } = await api.removeLabel({ label, mailbox: mailboxId });
       removed();
-      toast({ text: `Label ${label} removed from ${counted(threads, "conversation")}` });
+      toast({ text: `Label ${label} removed from ${formatCount(threads, "conversation")}` });
     });
 
   return (

@@ -4,7 +4,8 @@ import { Funnel } from "lucide-react";
 
 const LABEL = "Make a rule";
 
-export const ruleFor = (address: string): string => `from:${/[\s"“”„]/.test(address) ? `"${address}"` : address}`;
+export const senderRuleMatch = (address: string): string =>
+  `from:${/[\s"“”„]/.test(address) ? `"${address}"` : address}`;
 
 /** `mailbox`: id. */
 export const MakeRuleIcon = ({ mailbox, match }: { mailbox: string; match: string }) => (

@@ -7,7 +7,7 @@ import { History, type LucideIcon, Search, Tag, UserRound, X } from "lucide-reac
 import { type FormEvent, type KeyboardEvent, type RefObject, useId, useState } from "react";
 import { correspondentsQuery, labelsQuery, meQuery } from "../../lib/queries.ts";
 import {
-  personWanted,
+  findPersonToComplete,
   recentSearches,
   rememberSearch,
   type Suggestion,
@@ -38,7 +38,7 @@ export function SearchBox({
   const [open, setOpen] = useState(false);
   const [at, setAt] = useState(-1);
   const list = useId();
-  const wantedPerson = open ? personWanted(text) : undefined;
+  const wantedPerson = open ? findPersonToComplete(text) : undefined;
   const { data: people = [] } = useQuery({
     ...correspondentsQuery(mailboxId ?? "", wantedPerson ?? ""),
     enabled: mailboxId !== undefined && wantedPerson !== undefined,

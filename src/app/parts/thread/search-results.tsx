@@ -23,13 +23,14 @@ export function markedSubject({ subject, highlights }: Pick<ThreadView, "subject
 }
 
 /** Id of the first highlight's message, where reading begins; empty without a highlight. */
-export const foundMessage = ({ highlights }: Pick<ThreadView, "highlights">): string => highlights?.[0]?.emailId ?? "";
+export const foundMessageId = ({ highlights }: Pick<ThreadView, "highlights">): string =>
+  highlights?.[0]?.emailId ?? "";
 
 /** UTF-16 units of a snippet that a row shows before the match. */
 const ROOM_BEFORE = 24;
 
 /** Shortens the start of a snippet, so that a narrow row still shows the match. */
-export function fromFirstMark<T extends { snippet: string; ranges: Ranges }>({ snippet, ranges }: T) {
+export function shortenSnippetStart<T extends { snippet: string; ranges: Ranges }>({ snippet, ranges }: T) {
   const first = ranges[0]?.[0] ?? 0;
   const space = snippet.indexOf(" ", first - ROOM_BEFORE);
   if (first <= ROOM_BEFORE || space < 0 || space >= first) return { snippet, ranges };
@@ -65,7 +66,7 @@ export function FoundText({ thread }: { thread: ThreadView }) {
   const highlight = thread.highlights?.find(({ field }) => field !== "subject");
   if (!highlight) return thread.snippet;
   const { field } = highlight;
-  const { snippet, ranges } = fromFirstMark(highlight);
+  const { snippet, ranges } = shortenSnippetStart(highlight);
   return (
     <>
       {NAME_OF[field] !== undefined && `${NAME_OF[field]}: `}

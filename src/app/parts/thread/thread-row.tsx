@@ -29,7 +29,7 @@ import type { Target } from "../../lib/thread-actions.ts";
 import { dayAndTime, fullTime, shortTime } from "../../lib/time-format.ts";
 import { IconButton } from "../ui/button.tsx";
 import { SnoozeMenu } from "../ui/menus.tsx";
-import { FoundSubject, FoundText, foundMessage } from "./search-results.tsx";
+import { FoundSubject, FoundText, foundMessageId } from "./search-results.tsx";
 
 /** Actions of the buttons of a row. */
 export interface RowActions {
@@ -85,7 +85,7 @@ export const ThreadRow = memo(function ThreadRow({
         to="/mail/$folder/$threadId"
         params={{ folder, threadId: thread.id }}
         search={true}
-        hash={foundMessage(thread)}
+        hash={foundMessageId(thread)}
         aria-current={current || undefined}
         className={`relative block pr-4 pl-9 -outline-offset-2 max-md:pl-10 ${isCompact ? "py-1" : "py-2.5"} ${current ? "bg-chosen" : "hover:bg-hover"}`}
       >

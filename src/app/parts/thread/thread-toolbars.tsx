@@ -3,7 +3,7 @@
  */
 import { Archive, Inbox, MailOpen, Mails, OctagonAlert, Printer, Star, Trash2, X } from "lucide-react";
 import { use, useEffect, useRef, useState } from "react";
-import { counted } from "../../lib/format.ts";
+import { formatCount } from "../../lib/format.ts";
 import type { ListFilters, ThreadView } from "../../lib/mail-views.ts";
 import { ListContext, MOST_MATCHING, type Selection } from "../../lib/selection.ts";
 import { useShortcuts } from "../../lib/shortcuts.ts";
@@ -11,7 +11,7 @@ import { type Target, threadActions } from "../../lib/thread-actions.ts";
 import { toastFailure } from "../../lib/toast.ts";
 import { Button, IconButton } from "../ui/button.tsx";
 import { LabelMenu, SnoozeMenu } from "../ui/menus.tsx";
-import { MakeRuleIcon, ruleFor } from "./make-rule.tsx";
+import { MakeRuleIcon, senderRuleMatch } from "./make-rule.tsx";
 
 /** The buttons for the open conversation. */
 export function ThreadToolbar({
@@ -87,7 +87,7 @@ export function ThreadToolbar({
             onClick={() => void threadActions.star([thread], !thread.starred)}
           />
           <LabelMenu threads={[thread]} {...opener("label")} />
-          {!draft && <MakeRuleIcon mailbox={thread.mailboxId} match={ruleFor(thread.from.email)} />}
+          {!draft && <MakeRuleIcon mailbox={thread.mailboxId} match={senderRuleMatch(thread.from.email)} />}
         </>
       )}
       {!draft && <IconButton icon={Printer} label="Print" onClick={print} className="max-md:hidden" />}
@@ -100,7 +100,7 @@ export type OpenMenu = "label" | "snooze" | undefined;
 /** Asks the person before conversations are deleted for good. */
 export const confirmDeletion = (count: number): boolean =>
   confirm(
-    `Delete ${count === 1 ? "this conversation" : counted(count, "conversation")} for good? That cannot be undone.`,
+    `Delete ${count === 1 ? "this conversation" : formatCount(count, "conversation")} for good? That cannot be undone.`,
   );
 
 /** Moves conversations to the trash. `gone`: they are in trash or spam, from where it deletes them for good. */

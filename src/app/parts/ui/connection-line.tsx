@@ -1,17 +1,17 @@
 /** The line that tells of a lost connection, and how many changes wait for it. */
 import { CloudOff } from "lucide-react";
 import { useEffect, useState } from "react";
-import { counted } from "../../lib/format.ts";
-import { useCutOff } from "../../lib/live-updates.ts";
-import { useAway, useWaiting } from "../../lib/server-away.ts";
+import { formatCount } from "../../lib/format.ts";
+import { useLiveUpdatesCutOff } from "../../lib/live-updates.ts";
+import { useServerAway, useWaitingChanges } from "../../lib/server-away.ts";
 
 /** A connection that is back sooner is not told of, unless the person acts meanwhile, ms. */
 const HICCUP_MS = 4_000;
 
 export function Connection() {
-  const away = useAway();
-  const cutOff = useCutOff();
-  const waiting = useWaiting();
+  const away = useServerAway();
+  const cutOff = useLiveUpdatesCutOff();
+  const waiting = useWaitingChanges();
   const lost = away || cutOff;
   const [shown, setShown] = useState(false);
   useEffect(() => {
@@ -25,7 +25,7 @@ export function Connection() {
         <p className="flex items-center gap-2 rounded-lg border border-line bg-notice px-3 py-1.5 text-sm shadow-lg">
           <CloudOff size={15} aria-hidden />
           {waiting > 0
-            ? `No connection to the server. ${counted(waiting, "change")} will be sent when it is back.`
+            ? `No connection to the server. ${formatCount(waiting, "change")} will be sent when it is back.`
             : "No connection to the server. This page may be out of date."}
         </p>
       )}

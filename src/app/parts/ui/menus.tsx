@@ -5,7 +5,7 @@
 import { Clock, Tag } from "lucide-react";
 import { type FormEvent, useState } from "react";
 import { lazyOverlay } from "../../lib/lazy-part.tsx";
-import { localTime, readLocalTime, shortTime, snoozeTimes } from "../../lib/time-format.ts";
+import { localTimeInputBounds, readLocalTime, shortTime, snoozeTimes } from "../../lib/time-format.ts";
 import { Button, IconButton } from "./button.tsx";
 import { Dialog } from "./dialog.tsx";
 import type { LabelOverlayProps, MenuProps } from "./menu-overlays.tsx";
@@ -57,7 +57,7 @@ export function SnoozeMenu({
 }
 
 function PickTime({ pick }: { pick: (until: Date) => void }) {
-  const [{ least, most, initial }] = useState(() => localTime());
+  const [{ least, most, initial }] = useState(() => localTimeInputBounds());
   const [text, setText] = useState(initial);
   const until = readLocalTime(text);
   function submit(event: FormEvent): void {

@@ -5,7 +5,7 @@ import type { LucideIcon } from "lucide-react";
 import { CircleAlert } from "lucide-react";
 import type { ReactNode } from "react";
 import { standbyQuery } from "../../lib/queries.ts";
-import { useAway } from "../../lib/server-away.ts";
+import { useServerAway } from "../../lib/server-away.ts";
 import { Button } from "./button.tsx";
 
 export function Notice({ icon: Icon, title, children }: { icon: LucideIcon; title: string; children?: ReactNode }) {
@@ -33,7 +33,7 @@ const ROWS = ["w-3/5", "w-2/5", "w-1/2", "w-2/3", "w-2/5", "w-3/5", "w-1/2"];
 
 /** Screen readers hear `what`. It appears late, so that quick loads do not flash it. */
 export function Skeleton({ what }: { what: string }) {
-  const away = useAway();
+  const away = useServerAway();
   return (
     <div role="status" aria-label={`Loading ${what}`} className="appear-late space-y-5 p-4">
       {away && <p className="text-sm text-muted">The server is not responding. This appears when it is back.</p>}

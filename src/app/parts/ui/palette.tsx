@@ -19,7 +19,7 @@ import { type KeyboardEvent, useEffect, useId, useRef, useState } from "react";
 import { type Command, closePalette, commandsFor, offeredCommands } from "../../lib/commands.ts";
 import { chosenMailbox, FOLDERS } from "../../lib/folders.ts";
 import { addressDisplayName, formatHeaderAddress } from "../../lib/format.ts";
-import { startMessage } from "../../lib/open-composers.ts";
+import { openNewMessage } from "../../lib/open-composers.ts";
 import { correspondentsQuery, labelsQuery, mailboxesQuery } from "../../lib/queries.ts";
 import { shortcutActions } from "../../lib/shortcuts.ts";
 import { useSettingsSections } from "../../pages/settings/settings-sections.ts";
@@ -116,7 +116,7 @@ function useAllCommands(typed: string): Command[] {
         group: "People",
         hint: person.email,
         words: person.email,
-        run: () => startMessage(mailbox?.address, formatHeaderAddress(person)),
+        run: () => openNewMessage(mailbox?.address, formatHeaderAddress(person)),
       },
     ]),
   ];

@@ -16,13 +16,13 @@ import {
 } from "lucide-react";
 import { Fragment, useEffect, useState } from "react";
 import { api, Refusal } from "../../lib/api-client.ts";
-import { saveEverything } from "../../lib/autosave.ts";
+import { saveAllDrafts } from "../../lib/autosave.ts";
 import { openPalette, useCommands } from "../../lib/commands.ts";
 import { toggleDensity, useCompact } from "../../lib/density.ts";
 import { chosenMailbox, closeSidebar, FOLDERS, useSidebar } from "../../lib/folders.ts";
-import { counted, formatByteSize } from "../../lib/format.ts";
+import { formatByteSize, formatCount } from "../../lib/format.ts";
 import type { MailboxView } from "../../lib/mail-views.ts";
-import { startMessage } from "../../lib/open-composers.ts";
+import { openNewMessage } from "../../lib/open-composers.ts";
 import {
   approvalsQuery,
   draftMarksQuery,
@@ -74,7 +74,7 @@ export function Sidebar({ mailboxes, showHelp }: { mailboxes: readonly MailboxVi
             title="Compose (c)"
             onClick={() => {
               closeSidebar();
-              startMessage(chosen?.address);
+              openNewMessage(chosen?.address);
             }}
           >
             <PenLine size={15} aria-hidden />
@@ -175,7 +175,7 @@ function Folders({
               {name}
               {id === "drafts" && byAgents > 0 && (
                 <span
-                  title={counted(byAgents, "draft of an agent", "drafts of agents")}
+                  title={formatCount(byAgents, "draft of an agent", "drafts of agents")}
                   className="ml-auto flex items-center gap-1 rounded bg-notice px-1.5 text-xs text-ink tabular-nums"
                 >
                   <Bot size={12} aria-hidden />
@@ -339,7 +339,7 @@ function Account({ showHelp }: { showHelp: () => void }) {
   if (!me) return null;
   async function signOut(userId: string): Promise<void> {
     // The browser asks before it leaves a page with a draft that could not be saved.
-    await saveEverything().catch(() => {});
+    await saveAllDrafts().catch(() => {});
     try {
       await api.signOut();
     } catch (error) {
