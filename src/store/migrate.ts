@@ -64,6 +64,7 @@ import endedByKey from "./migrations/0058_ended_by_key.sql" with { type: "text" 
 import draftWriter from "./migrations/0059_draft_writer.sql" with { type: "text" };
 import webhookMaker from "./migrations/0060_webhook_maker.sql" with { type: "text" };
 import locks from "./migrations/0061_locks.sql" with { type: "text" };
+import apart from "./migrations/0062_apart.sql" with { type: "text" };
 
 const readSchemaVersion = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -218,4 +219,5 @@ export const MIGRATIONS: readonly string[] = [
   draftWriter,
   webhookMaker,
   locks,
+  apart,
 ];

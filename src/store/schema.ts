@@ -64,7 +64,7 @@
  *   label_colours                        mailbox/state/labels.ts
  *   left_lists, image_senders, invitation_answers   mailbox/state/received.ts
  *   discarded_threads                    triggers (0013_discarded.sql) and mailbox/changing/removal.ts
- *   discarded_messages                   mailbox/changing/removal.ts
+ *   discarded_messages                   triggers (0062_apart.sql) and mailbox/changing/removal.ts
  *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql), mailbox/imap/uids.ts and imap-folders.ts
  *   imap_labels, imap_labelled, imap_label_vanished   mailbox/imap/label-folders.ts; where a label is renamed or removed, labels.ts
  *   imap_octets, and octets of imap_messages   mailbox/imap/octets.ts and a trigger (0049_octets.sql)
@@ -782,7 +782,7 @@ export const messages = sqliteTable(
     threadSeq: integer("thread_seq").notNull(),
     mailboxId: text("mailbox_id").notNull(),
     kind: text("kind", { enum: ["received", "sent", "draft"] }).notNull(),
-    /** The one that its conversation's implies (mailbox/state/message-state.ts), unless a mail app has moved the message. */
+    /** The one that its conversation's implies (mailbox/state/message-state.ts), unless the message is apart. */
     folder: text("folder", { enum: FOLDERS }).notNull(),
     read: flag("read").notNull(),
     /** The Date header if it is readable and not in the future, else the time of filing. */
@@ -819,6 +819,8 @@ export const messages = sqliteTable(
     flagged: flag("flagged").notNull().default(false),
     /** An API key had it filed, and it came in no other way: nobody takes part by it (rules: Policies). */
     byKey: flag("by_key").notNull().default(false),
+    /** A mail app moved it, or others away from it: its folder is its own, and new mail does not move it. */
+    apart: flag("apart").notNull().default(false),
   },
   (table) => [
     /** Includes date and size, so that search/fts5/fts5.ts reads those of hits without their rows. */

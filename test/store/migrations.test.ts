@@ -167,6 +167,63 @@ test("mail from before provenance that a key's journal shows does not count; wha
   ]);
 });
 
+test("messages that were moved alone before 0062 stay so; others follow their conversation", () => {
+  const folder = folderOf(61, (sqlite) => {
+    sqlite.exec(`
+      INSERT INTO workspaces (id, name, created_at) VALUES ('wsp_1', 'One', 1);
+      INSERT INTO mailboxes (id, workspace_id, address, name, created_at) VALUES ('mbx_1', 'wsp_1', 'a@b.example', 'A', 1)`);
+    const messages = {
+      inbox: ["received inbox", "received archive", "received trash", "sent sent", "sent archive"],
+      archive: ["received archive", "sent sent", "sent inbox"],
+      trash: ["received trash", "sent trash", "received spam"],
+      sent: ["sent sent", "received spam"],
+      drafts: ["draft drafts"],
+    };
+    Object.entries(messages).forEach(([place, kept], i) => {
+      sqlite
+        .query(
+          `INSERT INTO threads (seq, id, mailbox_id, folder, unread, starred, last_message_at, has_attachments, message_count,
+             next_ordinal, received_on, subject, subject_key, snippet, counterpart, participants)
+           VALUES (?, ?, 'mbx_1', ?, 0, 0, 1, 0, 1, 9, 'a@b.example', '', '', '', '{}', '[]')`,
+        )
+        .run(i + 1, `thr_${place}`, place);
+      kept.forEach((one, ordinal) => {
+        const [kind = "", own = ""] = one.split(" ");
+        sqlite
+          .query(
+            `INSERT INTO messages (seq, id, thread_seq, mailbox_id, kind, folder, read, date, filed_at, "from", "to", cc, bcc,
+               reply_to, subject, snippet, size, fingerprint, has_attachments)
+             VALUES (?, ?, ?, 'mbx_1', ?, ?, 0, 1, 1, '{}', '[]', '[]', '[]', '[]', '', '', 1, '', 0)`,
+          )
+          .run((i + 1) * 65_536 + ordinal, `${place}: ${one}`, i + 1, kind, own);
+      });
+    });
+    // Its conversation followed it, or left it behind; of the third it is known since when.
+    sqlite.exec(`INSERT INTO discarded_messages SELECT seq, 5 FROM messages
+      WHERE id IN ('trash: received trash', 'inbox: received archive', 'inbox: received trash')`);
+  });
+  const { db } = open(folder);
+  const ids = (column: string) =>
+    db.$client
+      .query(`SELECT ${column} FROM messages LEFT JOIN discarded_messages
+    ON message_seq = seq WHERE apart = 1 AND mailbox_id = 'mbx_1' ORDER BY seq`)
+      .values();
+  expect(ids("id, since")).toEqual([
+    ["inbox: received archive", null],
+    ["inbox: received trash", 5],
+    ["inbox: sent archive", null],
+    ["archive: sent inbox", null],
+    ["trash: received spam", null],
+    ["sent: received spam", null],
+  ]);
+  const discarded = "SELECT id FROM messages JOIN discarded_messages ON message_seq = seq ORDER BY seq";
+  expect(db.$client.query(discarded).values()).toEqual([
+    ["inbox: received trash"],
+    ["trash: received spam"],
+    ["sent: received spam"],
+  ]);
+});
+
 test("a session from before an upgrade continues, without a proof of identity", () => {
   const folder = folderOf(18, (sqlite) => {
     sqlite.exec(`

@@ -54,7 +54,7 @@ async function contentOf({ api, core, opened, owner }: Booted) {
     }
   }
   const columns =
-    "kind, read, folder, flagged, date, filed_at, message_id, received_on, size, fingerprint, delivered_at, auth, bcc";
+    "kind, read, folder, apart, flagged, date, filed_at, message_id, received_on, size, fingerprint, delivered_at, auth, bcc";
   const rows = core.store.db.$client
     .query(`SELECT ${columns} FROM messages WHERE mailbox_id = ? ORDER BY fingerprint, kind`)
     .all(owner.mailboxId);
@@ -119,6 +119,9 @@ async function lived(): Promise<Booted> {
   for (const text of ["to archive", "to trash", "flagged"]) {
     await receive(letter({ subject: "Re: Talk", text, headers: ["In-Reply-To: <talk@x>"] }));
   }
+  // All that there was, one by one.
+  await receive(letter({ subject: "Gone", messageId: "<gone@x>" }));
+  await receive(letter({ subject: "Re: Gone", headers: ["In-Reply-To: <gone@x>"] }));
   sender.close();
   const { db } = core.store;
   const alice = { ...booted.owner, role: "owner", email: "alice@example.test", scopes: new Set(), restricted: false };
@@ -129,6 +132,10 @@ async function lived(): Promise<Booted> {
     core.store.transact((tx) =>
       changeMessages(tx, alice as never, [talk[i]?.seq as number], change as never, opened.core.now()),
     );
+  }
+  const gone = db.$client.query("SELECT seq FROM messages WHERE subject LIKE '%Gone'").all() as { seq: number }[];
+  for (const { seq } of gone) {
+    core.store.transact((tx) => changeMessages(tx, alice as never, [seq], { folder: "trash" }, opened.core.now()));
   }
   const { threads } = (await api.get<{ threads: { id: string; subject: string }[] }>("/threads")).body;
   const idOf = (subject: string) => threads.find((thread) => thread.subject === subject)?.id;

@@ -36,7 +36,8 @@ import {
   loadReadState,
   markRead,
   markUnread,
-  moveMessages,
+  moveWholeThread,
+  putBackMessageFolders,
   putBackReadState,
   type ReadState,
   setThreadStarred,
@@ -57,7 +58,7 @@ const NEEDS_MANAGE = ["starred", "folder", "labels", "addLabels", "removeLabels"
 interface State {
   folder?: Folder;
   snoozedUntil?: number | null;
-  /** Messages that do not follow the folder of the conversation; present with `folder`. */
+  /** Present with `folder`. */
   apart?: readonly Apart[];
   starred?: boolean;
   labels?: readonly string[];
@@ -131,7 +132,7 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
   const made: Pick<AppliedChange, "relearned" | "taught" | "readState"> = { relearned: [], taught: [] };
   const touched: (keyof State)[] = [];
   if (folder !== undefined || snoozedUntil !== undefined) touched.push("folder", "snoozedUntil", "apart");
-  const apart = touched.includes("apart") ? listApartMessages(tx, thread) : [];
+  const apart = touched.includes("apart") ? listApartMessages(tx, seq) : [];
   if (folder !== undefined) Object.assign(made, move(tx, thread, folder, now));
   if (typeof snoozedUntil === "number" || (snoozedUntil === null && thread.snoozedUntil !== null)) {
     snoozeUntil(tx, thread, snoozedUntil);
@@ -174,7 +175,7 @@ export function changeThread(tx: Tx, caller: Caller, id: string, change: ThreadC
  */
 export function trashDraft(tx: Tx, caller: Caller, draftId: string, now: number): void {
   const { thread } = reachedThread(tx, caller, draftId);
-  const before = { ...thread, apart: listApartMessages(tx, thread) };
+  const before = { ...thread, apart: listApartMessages(tx, thread.seq) };
   move(tx, thread, "trash", now);
   const after = readThreadState(tx, draftId, ["folder", "snoozedUntil", "apart"]);
   noteFieldsSetInThread(tx, caller, thread, [folderTouch(before, after)], now);
@@ -197,7 +198,7 @@ function listFieldTouches(
   return touches;
 }
 
-/** The place of a conversation as key_changes keeps it, without `apart` where all messages follow. */
+/** The place of a conversation as key_changes keeps it, without `apart` where no message is. */
 export const folderState = ({
   folder,
   snoozedUntil,
@@ -255,7 +256,10 @@ export function restoreThreadFields(
   readState?: ReadState,
 ): void {
   const { folder, snoozedUntil, apart, starred, labels } = before;
-  if (folder !== undefined) putInto(tx, thread, folder, snoozedUntil ?? null, apart);
+  if (folder !== undefined) {
+    statements.putInto(tx).run(folder, snoozedUntil ?? null, thread.seq);
+    putBackMessageFolders(tx, thread.seq, folder, apart ?? []);
+  }
   if (starred !== undefined) setThreadStarred(tx, thread.seq, starred);
   if (labels !== undefined) writeLabels(tx, thread.seq, labels);
   if (readState) putBackReadState(tx, thread.seq, readState);
@@ -269,7 +273,7 @@ export interface KeptFields {
 }
 
 export const readUndoableFields = (tx: Tx, thread: ThreadRow): KeptFields => ({
-  folder: folderState({ ...thread, apart: listApartMessages(tx, thread) }),
+  folder: folderState({ ...thread, apart: listApartMessages(tx, thread.seq) }),
   starred: thread.starred,
   unread: loadReadState(tx, thread.seq),
 });
@@ -288,31 +292,25 @@ function readThreadState(tx: Tx, id: string, names: readonly (keyof State)[]): S
   const thread = queries(tx).byId.get({ id });
   if (!thread) throw new Error(`the conversation ${id} is gone within its own change`);
   const labels = listThreadLabels(tx, [thread.seq]).get(thread.seq) ?? [];
-  return pick({ ...thread, labels, apart: names.includes("apart") ? listApartMessages(tx, thread) : [] }, names);
+  return pick({ ...thread, labels, apart: names.includes("apart") ? listApartMessages(tx, thread.seq) : [] }, names);
 }
 
 const pick = (state: Required<State>, names: readonly (keyof State)[]): State =>
   Object.fromEntries(names.map((name) => [name, state[name]]));
 
-/** Moves all messages, except those that `apart` names. */
-function putInto(
-  tx: Tx,
-  { seq }: ThreadRow,
-  folder: Folder,
-  snoozedUntil: number | null,
-  apart?: readonly Apart[],
-): void {
+/** Moves the conversation as a whole. Returns the messages.seq of those that moved. */
+function putInto(tx: Tx, { seq, folder: from }: ThreadRow, folder: Folder, snoozedUntil: number | null): number[] {
   statements.putInto(tx).run(folder, snoozedUntil, seq);
-  moveMessages(tx, seq, folder, apart);
+  return moveWholeThread(tx, seq, from, folder);
 }
 
-/** Snoozing moves no message that is apart. */
-const snoozeUntil = (tx: Tx, thread: ThreadRow, until: number | null): void =>
-  putInto(tx, thread, "inbox", until, listApartMessages(tx, thread));
+const snoozeUntil = (tx: Tx, thread: ThreadRow, until: number | null): void => void putInto(tx, thread, "inbox", until);
 
 function move(tx: Tx, thread: ThreadRow, folder: Folder, now: number): Lessons {
-  const lessons = trainJunkFilterByMove(tx, thread, { from: thread.folder, to: folder }, now);
-  putInto(tx, thread, folder, null);
+  const moved = putInto(tx, thread, folder, null);
+  // To move a conversation to spam again teaches again.
+  const among = folder === "spam" ? undefined : moved;
+  const lessons = trainJunkFilterByMove(tx, thread, { from: thread.folder, to: folder }, now, among);
   if (folder === "trash") unscheduleThreadDrafts(tx, thread.seq);
   return lessons;
 }

@@ -15,11 +15,11 @@ import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import type { ThreadRow } from "../filing/threading.ts";
 import { assignNewUids, type FlagChange, type ImapFolder, orderUids } from "../imap/uids.ts";
-import { deriveThreadFolder, listApartMessages, loadReadState } from "../state/message-state.ts";
+import { deriveThreadFolder, listApartMessages, loadReadState, markMessagesApart } from "../state/message-state.ts";
 import { folderTouch, trainingTouch, trainJunkFilterByMove, unscheduleThreadDrafts } from "./change.ts";
 import { noteThreadChange } from "./change-feed.ts";
 import { requireNotHeld } from "./holds.ts";
-import { deleteMessages, noteDiscarded } from "./removal.ts";
+import { deleteMessages } from "./removal.ts";
 import { labelThreads } from "./threads.ts";
 
 export interface MessageChange {
@@ -136,7 +136,7 @@ function changeWithin(
   now: number,
 ): boolean {
   const touches: Touch[] = [];
-  const before = { ...thread, apart: listApartMessages(tx, thread), readState: loadReadState(tx, thread.seq) };
+  const before = { ...thread, apart: listApartMessages(tx, thread.seq), readState: loadReadState(tx, thread.seq) };
   if (folder !== undefined) touches.push(...moveWithin(tx, thread, given, folder, now));
   const set = { ...(read !== undefined && { read }), ...(flagged !== undefined && { flagged }) };
   if (Object.keys(set).length > 0) {
@@ -152,7 +152,7 @@ function changeWithin(
   }
   statements.updateThread(tx).run(thread.seq);
   const present = queries(tx).thread.get({ seq: thread.seq }) ?? thread;
-  const after = { ...present, apart: listApartMessages(tx, present), readState: loadReadState(tx, thread.seq) };
+  const after = { ...present, apart: listApartMessages(tx, thread.seq), readState: loadReadState(tx, thread.seq) };
   if (folder !== undefined) touches.push(folderTouch(before, after));
   if (flagged !== undefined) {
     touches.push({ field: "starred", ...(before.starred !== after.starred && { before: before.starred }) });
@@ -176,7 +176,6 @@ function moveWithin(tx: Tx, thread: ThreadRow, given: readonly Found[], folder: 
     lessons.relearned = [...lessons.relearned, ...learned.relearned];
     lessons.taught = [...lessons.taught, ...learned.taught];
     tx.update(messages).set({ folder }).where(inArray(messages.seq, seqs)).run();
-    noteDiscarded(tx, seqs, folder);
   }
   if (folder === "trash") unscheduleThreadDrafts(tx, thread.seq);
   const derived = deriveThreadFolder(tx, thread.seq);
@@ -186,6 +185,8 @@ function moveWithin(tx: Tx, thread: ThreadRow, given: readonly Found[], folder: 
     .set({ folder: derived, ...(wakes && { snoozedUntil: null }) })
     .where(eq(threads.seq, thread.seq))
     .run();
+  const moved = given.filter((one) => one.folder !== folder).map(({ seq }) => seq);
+  markMessagesApart(tx, thread.seq, derived, moved);
   return folder === "trash" ? [] : [trainingTouch(folder, lessons)];
 }
 

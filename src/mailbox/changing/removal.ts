@@ -140,15 +140,6 @@ function deleteAmong(tx: Tx, found: readonly { seq: number; threadSeq: number }[
   }
 }
 
-/** Notes since when messages (messages.seq) that were moved to `folder` alone are in trash or spam. */
-export function noteDiscarded(tx: Tx, seqs: readonly number[], folder: Folder): void {
-  tx.delete(discardedMessages)
-    .where(inArray(discardedMessages.messageSeq, [...seqs]))
-    .run();
-  if (folder !== "trash" && folder !== "spam") return;
-  for (const messageSeq of seqs) tx.insert(discardedMessages).values({ messageSeq }).run();
-}
-
 const HOUR_MS = 60 * 60_000;
 const DAY_MS = 24 * HOUR_MS;
 /** The job runs this many times within retention.trashDays, but not more or less often than these times apart. */
@@ -178,41 +169,23 @@ function deleteExpired(tx: Tx, before: number): number {
   return expired.length;
 }
 
-const isDiscarded = (folder: Folder): boolean => folder === "trash" || folder === "spam";
-
-/**
- * Deletes a portion of the messages that were discarded alone by `before` (epoch ms). Returns the number of rows that it
- * settled.
- */
+/** Deletes a portion of the messages that were discarded alone by `before` (epoch ms); returns their number. */
 function deleteExpiredMessages(tx: Tx, before: number): number {
   const expired = tx
-    .select({ seq: messages.seq, folder: messages.folder, threadSeq: messages.threadSeq, within: threads.folder })
+    .select({ seq: messages.seq, threadSeq: messages.threadSeq })
     .from(discardedMessages)
     .innerJoin(messages, eq(messages.seq, discardedMessages.messageSeq))
-    .innerJoin(threads, eq(threads.seq, messages.threadSeq))
     .where(lte(discardedMessages.since, before))
     .orderBy(asc(discardedMessages.since))
     .limit(APART_PORTION)
     .all();
-  // Of others the row is out of date: the message came back, or its conversation followed.
-  deleteAmong(
-    tx,
-    expired.filter(({ folder, within }) => isDiscarded(folder) && !isDiscarded(within)),
-  );
-  tx.delete(discardedMessages)
-    .where(
-      inArray(
-        discardedMessages.messageSeq,
-        expired.map(({ seq }) => seq),
-      ),
-    )
-    .run();
+  deleteAmong(tx, expired);
   return expired.length;
 }
 
 /**
  * Deletes for good what has been in trash or spam for retention.trashDays (rules: Spam retention). Triggers record the
- * conversations (0013_discarded.sql); this job records the time at its next run, even while the setting is off.
+ * conversations and messages; this job records the time at its next run, even while the setting is off.
  */
 export function deleteDiscarded({ store, options }: Core): Job {
   return {

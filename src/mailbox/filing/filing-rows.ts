@@ -24,7 +24,7 @@ import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import { addMailboxUsage } from "../state/mailboxes.ts";
-import { folderOfMessage, listApartMessages, moveMessages } from "../state/message-state.ts";
+import { folderOfMessage, moveFollowingMessages } from "../state/message-state.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { type FilingKind, hasThreadMessageId, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
 
@@ -272,7 +272,7 @@ function writeThread(
   if (joined) {
     statements(tx).updateThread.run({ ...state, seq: joined.seq });
     const moves = state.folder !== joined.folder;
-    if (moves) moveMessages(tx, joined.seq, state.folder, listApartMessages(tx, joined));
+    if (moves) moveFollowingMessages(tx, joined.seq, state.folder);
     if (moves || state.snoozedUntil !== joined.snoozedUntil) settleKeyChanges(tx, joined.seq, "folder", "mail");
     return joined;
   }
@@ -344,6 +344,7 @@ function messageRow(message: PreparedMessage, { id, seq, threadSeq, folder }: Fi
     auth: facts.auth === undefined ? null : JSON.stringify(facts.auth),
     listSigner: facts.listSigner ?? null,
     byKey: facts.byKey ?? false,
+    apart: false,
   };
 }
 

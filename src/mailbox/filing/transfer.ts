@@ -28,14 +28,13 @@ import {
 import { isDamagedBlobError } from "../../store/sound.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { noteDiscarded } from "../changing/removal.ts";
 import { createImapFolderRows } from "../imap/imap-folders.ts";
 import { IMAP_FLAGS, setImapFlagsInAllFolders } from "../imap/uids.ts";
 import { composeStoredMessage } from "../reading/messages.ts";
 import { routeWithin } from "../state/addresses.ts";
 import { addLabels, labelKey, listThreadLabels, MOST_LABELS } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
-import { deriveThreadFolder, folderOfMessage } from "../state/message-state.ts";
+import { deriveThreadFolder, folderOfMessage, markMessagesApart } from "../state/message-state.ts";
 import type { Filed } from "./filing.ts";
 import {
   acknowledgeDuplicate,
@@ -64,7 +63,7 @@ export interface TransferredMessage {
   kind: FilingKind;
   /** The conversation's folder. */
   folder: Folder;
-  /** The message's own, where the conversation's does not say. */
+  /** The message's own, if it is apart. */
   ownFolder?: Folder | undefined;
   read: boolean;
   starred: boolean;
@@ -159,12 +158,11 @@ export function fileTransferred(
       references: conversation === undefined ? [] : [conversation],
     },
   );
-  if (ownFolder !== undefined && ownFolder !== state.folder) noteDiscarded(tx, [written.seq], ownFolder);
-  if (isAlone && folder !== folderOfMessage(toStoredMessageKind(kind), state.folder)) {
-    tx.update(threads)
-      .set({ folder: deriveThreadFolder(tx, written.threadSeq) })
-      .where(eq(threads.seq, written.threadSeq))
-      .run();
+  if (ownFolder !== undefined) {
+    const derives = isAlone && folder !== folderOfMessage(toStoredMessageKind(kind), state.folder);
+    const present = derives ? deriveThreadFolder(tx, written.threadSeq) : state.folder;
+    if (derives) tx.update(threads).set({ folder: present }).where(eq(threads.seq, written.threadSeq)).run();
+    markMessagesApart(tx, written.threadSeq, present, [written.seq]);
   }
   if (imapFlags !== 0) setImapFlagsInAllFolders(tx, [written.seq], { add: imapFlags, remove: 0 });
   const labelled = labels.length > 0 ? addLabels(tx, written.threadSeq, labels) : [];
@@ -274,7 +272,7 @@ export async function* exportMailbox(reader: Reader, mailboxId: string): AsyncGe
       const bcc = isOwners ? row.bcc : row.bcc.filter(isOwn);
       yield {
         row,
-        ownFolder: row.folder === folderOfMessage(row.kind, thread.folder) ? undefined : row.folder,
+        ownFolder: row.apart ? row.folder : undefined,
         thread,
         sentBy,
         imapFlags: (imapFlags ?? 0) & ~IMAP_FLAGS.deleted,

@@ -3,6 +3,8 @@
  * Messages follow their conversation's folder until a mail app moves one, which is then apart; the folder of its
  * conversation is derived from then on. A conversation is unread while any of its messages is, and starred while any is
  * flagged.
+ *
+ * Invariant: a message that is not apart is in the folder that its conversation's implies.
  */
 
 import type { Folder } from "../../store/schema.ts";
@@ -17,14 +19,27 @@ const LEADING =
   "(SELECT seq FROM messages WHERE thread_seq = ?1 ORDER BY kind = 'received' DESC, date DESC, seq DESC LIMIT 1)";
 
 const statements = {
-  move: statement<unknown, [...Implied, threadSeq: number]>(
-    `UPDATE messages SET folder = ${IMPLIED} WHERE thread_seq = ?4 AND folder <> ${IMPLIED}`,
+  moveFollowing: statement<unknown, [...Implied, threadSeq: number]>(
+    `UPDATE messages SET folder = ${IMPLIED} WHERE thread_seq = ?4 AND apart = 0 AND folder <> ${IMPLIED}`,
   ),
-  apart: statement<{ seq: number; folder: Folder }, [...Implied, threadSeq: number]>(
-    `SELECT seq, folder FROM messages WHERE thread_seq = ?4 AND folder <> ${IMPLIED} ORDER BY seq`,
+  moveWhole: statement<{ seq: number }, [...Implied, threadSeq: number, from: Folder]>(
+    `UPDATE messages SET folder = ${IMPLIED}, apart = 0
+     WHERE thread_seq = ?4 AND folder NOT IN (${IMPLIED}, ?3) AND (apart = 0 OR folder = ?5 OR ?3 IN ('trash', 'spam'))
+     RETURNING seq`,
   ),
-  setFolder: statement<unknown, [folder: Folder, threadSeq: number, seq: number]>(
-    "UPDATE messages SET folder = ? WHERE thread_seq = ? AND seq = ?",
+  follow: statement<unknown, [...Implied, threadSeq: number, apart: string]>(
+    `UPDATE messages SET folder = ${IMPLIED}, apart = 0
+     WHERE thread_seq = ?4 AND (apart = 1 OR folder <> ${IMPLIED}) AND seq NOT IN (SELECT value FROM json_each(?5))`,
+  ),
+  setApart: statement<unknown, [folder: Folder, threadSeq: number, seq: number]>(
+    "UPDATE messages SET folder = ?1, apart = 1 WHERE thread_seq = ?2 AND seq = ?3 AND (apart = 0 OR folder <> ?1)",
+  ),
+  markApart: statement<unknown, [...Implied, threadSeq: number, moved: string]>(
+    `UPDATE messages SET apart = 1
+     WHERE thread_seq = ?4 AND apart = 0 AND (seq IN (SELECT value FROM json_each(?5)) OR folder <> ${IMPLIED})`,
+  ),
+  apart: statement<{ seq: number; folder: Folder }, [threadSeq: number]>(
+    "SELECT seq, folder FROM messages WHERE thread_seq = ? AND apart = 1 ORDER BY seq",
   ),
   folders: statement<{ kind: StoredKind; folder: Folder }, [threadSeq: number]>(
     "SELECT DISTINCT kind, folder FROM messages WHERE thread_seq = ?",
@@ -73,20 +88,42 @@ const impliedBy = (folder: Folder): Implied => [
   folderOfMessage("received", folder),
 ];
 
-/** Moves the messages of a conversation to `folder` with it, except those that `apart` names with their folders. */
-export function moveMessages(tx: Tx, threadSeq: number, folder: Folder, apart: readonly Apart[] = []): void {
-  statements.move(tx).run(...impliedBy(folder), threadSeq);
-  for (const [seq, own] of apart) statements.setFolder(tx).run(own, threadSeq, seq);
-}
+/** Moves the messages that follow their conversation to `folder` with it. */
+export const moveFollowingMessages = (tx: Tx, threadSeq: number, folder: Folder): void =>
+  void statements.moveFollowing(tx).run(...impliedBy(folder), threadSeq);
 
-/** A message (messages.seq) in another folder than its conversation's implies. */
+/**
+ * Moves the messages that are in the folder of their conversation, `from`, to the folder `to`; to trash or spam it moves all
+ * messages. Those that it moves follow the conversation again. Returns their messages.seq.
+ */
+export const moveWholeThread = (tx: Tx, threadSeq: number, from: Folder, to: Folder): number[] =>
+  statements
+    .moveWhole(tx)
+    .all(...impliedBy(to), threadSeq, from)
+    .map(({ seq }) => seq);
+
+/** A message (messages.seq) that is apart, and its folder. */
 export type Apart = readonly [seq: number, folder: Folder];
 
-export const listApartMessages = (tx: Tx, { seq, folder }: { seq: number; folder: Folder }): Apart[] =>
+export const listApartMessages = (tx: Tx, threadSeq: number): Apart[] =>
   statements
     .apart(tx)
-    .all(...impliedBy(folder), seq)
-    .map((one) => [one.seq, one.folder]);
+    .all(threadSeq)
+    .map(({ seq, folder }) => [seq, folder]);
+
+/** Puts the messages of a conversation where they were: those of `apart` into their folders, the others into `folder`. */
+export function putBackMessageFolders(tx: Tx, threadSeq: number, folder: Folder, apart: readonly Apart[]): void {
+  const seqs = JSON.stringify(apart.map(([seq]) => seq));
+  statements.follow(tx).run(...impliedBy(folder), threadSeq, seqs);
+  for (const [seq, own] of apart) statements.setApart(tx).run(own, threadSeq, seq);
+}
+
+/**
+ * Marks messages as apart: those `moved` (messages.seq), which a mail app put into their folders, and those that their
+ * conversation, now in `folder`, left behind.
+ */
+export const markMessagesApart = (tx: Tx, threadSeq: number, folder: Folder, moved: readonly number[]): void =>
+  void statements.markApart(tx).run(...impliedBy(folder), threadSeq, JSON.stringify(moved));
 
 /** The folder of a conversation of which single messages were moved. */
 export function deriveThreadFolder(tx: Tx, threadSeq: number): Folder {

@@ -168,8 +168,9 @@ function addAccess(db: Database, data: string, userId: string): void {
     "INSERT INTO known_recipients SELECT id, 'dan@remote.example' FROM mailboxes WHERE address LIKE '%@example.test'",
   );
   db.exec(
-    `INSERT INTO discarded_messages SELECT min(messages.seq), 1 FROM messages
-     JOIN mailboxes ON mailboxes.id = mailbox_id AND address LIKE '%@example.test' WHERE kind = 'received'`,
+    `UPDATE messages SET folder = 'trash', apart = 1 WHERE seq = (SELECT min(messages.seq) FROM messages
+       JOIN mailboxes ON mailboxes.id = mailbox_id AND address LIKE '%@example.test' WHERE kind = 'received');
+     UPDATE discarded_messages SET since = 1`,
   );
   db.exec("INSERT INTO left_lists SELECT id, 'weekly.x.example', 1 FROM mailboxes WHERE address LIKE '%@example.test'");
   db.exec(

@@ -104,39 +104,48 @@ describe("moving", () => {
     );
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 20 }), async (steps) => {
-        const { conversation, change, core, alice, receive, thread, folders, rows } = office();
+        const { conversation, change, core, alice, receive, thread, rows } = office();
         const { id } = await conversation();
         const model = {
           folder: "inbox" as Folder,
           messages: [
-            ["received", "inbox"],
-            ["sent", "sent"],
-            ["received", "inbox"],
-          ] as [string, Folder][],
+            { kind: "received", folder: "inbox", apart: false },
+            { kind: "sent", folder: "sent", apart: false },
+            { kind: "received", folder: "inbox", apart: false },
+          ] as { kind: "received" | "sent"; folder: Folder; apart: boolean }[],
         };
-        const implied = (kind: string): Folder =>
-          kind === "sent" && !["trash", "spam"].includes(model.folder) ? "sent" : model.folder;
+        const discards = (folder: Folder): boolean => folder === "trash" || folder === "spam";
+        const implied = (kind: "received" | "sent"): Folder =>
+          kind === "sent" && !discards(model.folder) ? "sent" : model.folder;
         const derive = (): Folder => {
-          const alive = model.messages.filter(([, folder]) => folder !== "trash" && folder !== "spam");
-          if (alive.length === 0) return model.messages.some(([, folder]) => folder === "trash") ? "trash" : "spam";
-          if (alive.some(([kind, folder]) => kind === "received" && folder === "inbox")) return "inbox";
-          return alive.some(([, folder]) => folder === "archive") ? "archive" : "sent";
+          const alive = model.messages.filter(({ folder }) => !discards(folder));
+          if (alive.length === 0) return model.messages.some(({ folder }) => folder === "trash") ? "trash" : "spam";
+          if (alive.some(({ kind, folder }) => kind === "received" && folder === "inbox")) return "inbox";
+          return alive.some(({ folder }) => folder === "archive") ? "archive" : "sent";
         };
         for (const [n, one] of steps.entries()) {
           if (one.kind === "one") {
             const which = one.which % model.messages.length;
-            const message = model.messages[which] as [string, Folder];
+            const message = model.messages[which] as (typeof model.messages)[number];
             const act = () => change([rows(id)[which]?.message.seq as number], { folder: one.folder });
-            if (one.folder === "sent" && message[0] === "received") expect(codeOf(act)).toBe("conflict");
+            if (one.folder === "sent" && message.kind === "received") expect(codeOf(act)).toBe("conflict");
             else {
               act();
-              message[1] = one.folder;
+              message.apart ||= message.folder !== one.folder;
+              message.folder = one.folder;
               model.folder = derive();
+              // What is left behind is apart as well.
+              for (const other of model.messages) other.apart ||= other.folder !== implied(other.kind);
             }
           } else if (one.kind === "all") {
             updateThread(core, alice, id, { folder: one.folder });
+            const from = model.folder;
             model.folder = one.folder;
-            for (const message of model.messages) message[1] = implied(message[0]);
+            for (const message of model.messages) {
+              const goes = !message.apart || message.folder === from || discards(one.folder);
+              const stays = message.folder === one.folder || message.folder === implied(message.kind);
+              if (goes && !stays) Object.assign(message, { folder: implied(message.kind), apart: false });
+            }
           } else {
             const filed = await receive({
               headers: ["In-Reply-To: <1@x>"],
@@ -144,24 +153,34 @@ describe("moving", () => {
               text: `mail ${n}`,
             });
             expect(filed.threadId).toBe(id);
-            const followers = model.messages.filter(([kind, folder]) => folder === implied(kind));
             if (model.folder !== "spam") model.folder = "inbox";
-            for (const message of followers) message[1] = implied(message[0]);
-            model.messages.push(["received", model.folder]);
+            for (const message of model.messages) if (!message.apart) message.folder = implied(message.kind);
+            model.messages.push({ kind: "received", folder: model.folder, apart: false });
           }
-          expect([thread(id).folder, folders(id)]).toEqual([model.folder, model.messages.map(([, folder]) => folder)]);
+          const present = rows(id).map(({ message: { kind, folder, apart } }) => ({ kind, folder, apart }));
+          expect([thread(id).folder, present]).toEqual([model.folder, model.messages]);
         }
       }),
       { numRuns: runs(25) },
     );
   }, 30_000);
 
+  test("a PATCH to the archive leaves there what we wrote, and one to the inbox puts it into sent again", async () => {
+    const { conversation, change, core, alice, folders } = office();
+    const { id, seqs } = await conversation();
+    change([...seqs], { folder: "archive" });
+    updateThread(core, alice, id, { folder: "archive" });
+    expect(folders(id)).toEqual(["archive", "archive", "archive"]);
+    updateThread(core, alice, id, { folder: "inbox" });
+    expect(folders(id)).toEqual(["inbox", "sent", "inbox"]);
+  });
+
   test("a person takes a PATCH back, and each message is where it was", async () => {
     const { conversation, change, core, alice, thread, folders } = office();
     const { id, seqs } = await conversation();
     change([seqs[0]], { folder: "trash" });
     const { undo = "" } = changeThreads(core, alice, [id], { folder: "archive" });
-    expect(folders(id)).toEqual(["archive", "sent", "archive"]);
+    expect(folders(id)).toEqual(["trash", "sent", "archive"]);
     undoChange(core, alice, undo);
     expect([thread(id).folder, folders(id)]).toEqual(["inbox", ["trash", "sent", "inbox"]]);
   });
@@ -352,5 +371,46 @@ describe("deleting", () => {
     expect(folders(id)).toEqual(["sent", "archive"]);
     await job.runDue(START + 9 * DAY_MS);
     expect(folders(id)).toEqual(["sent", "archive"]);
+  });
+
+  test("the time of a message that went to trash alone goes on when its conversation goes there, and comes back", async () => {
+    const { core, conversation, change, store, options, folders, alice, receive } = office();
+    store.transact((tx) => options.set(tx, "retention.trashDays", "2"));
+    const job = deleteDiscarded(core);
+    const { id, seqs } = await conversation();
+    change([seqs[0]], { folder: "trash" });
+    await job.runDue(START);
+    change([seqs[1]], { folder: "spam" });
+    await job.runDue(START + DAY_MS / 2);
+    updateThread(core, alice, id, { folder: "trash" });
+    await job.runDue(START + DAY_MS);
+    expect(folders(id)).toEqual(["trash", "trash", "trash"]);
+    await job.runDue(START + 2 * DAY_MS);
+    expect(folders(id)).toEqual(["trash", "trash"]);
+    change([seqs[2]], { folder: "archive" });
+    change([seqs[2]], { folder: "trash" });
+    await job.runDue(START + 2 * DAY_MS);
+    await receive({ headers: ["In-Reply-To: <1@x>"], from: "new@remote.example", text: "four" });
+    expect(folders(id)).toEqual(["trash", "trash", "inbox"]);
+    await job.runDue(START + 4 * DAY_MS);
+    expect(folders(id)).toEqual(["inbox"]);
+  });
+
+  test("what was in trash with its conversation stays for that time after a mail app took the others out", async () => {
+    const { core, conversation, change, store, options, folders, alice } = office();
+    store.transact((tx) => options.set(tx, "retention.trashDays", "2"));
+    const job = deleteDiscarded(core);
+    const { id, seqs } = await conversation();
+    change([seqs[0]], { folder: "trash" });
+    await job.runDue(START);
+    updateThread(core, alice, id, { folder: "trash" });
+    updateThread(core, alice, id, { folder: "inbox" });
+    updateThread(core, alice, id, { folder: "trash" });
+    change([seqs[2]], { folder: "archive" });
+    await job.runDue(START + DAY_MS);
+    await job.runDue(START + 3 * DAY_MS - 1);
+    expect(folders(id)).toEqual(["trash", "trash", "archive"]);
+    await job.runDue(START + 3 * DAY_MS);
+    expect(folders(id)).toEqual(["archive"]);
   });
 });

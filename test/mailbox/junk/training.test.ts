@@ -4,6 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
+import { changeMessages } from "../../../src/mailbox/changing/message-changes.ts";
 import { deleteMailboxMailPortion } from "../../../src/mailbox/changing/removal.ts";
 import { updateThread } from "../../../src/mailbox/changing/threads.ts";
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
@@ -133,6 +134,15 @@ describe("a message counts", () => {
     const rows = learned();
     expect(rows.every((row) => row.spam === spam && row.ham === ham)).toBe(true);
     expect(rows.length > 0).toBe(spam + ham > 0);
+  });
+
+  test("as spam, while its conversation is archived without it", async () => {
+    const { store, core, alice, receive, wanted, move, trained } = createReader();
+    const { seq, threadId } = await receive(wanted({ messageId: "<first@x>" }));
+    await receive(wanted({ headers: ["In-Reply-To: <first@x>"] }));
+    store.transact((tx) => changeMessages(tx, alice, [seq], { folder: "spam" }, core.now()));
+    move(threadId, "archive");
+    expect(trained()).toEqual([1, 1]);
   });
 
   test("is unlearned without a trace", async () => {
