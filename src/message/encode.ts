@@ -1,6 +1,6 @@
 /**
- * Transfer encodings (RFC 2045 §6.7, §6.8) of octets, in lines of at most 76 characters that end in CRLF. Makes no strings:
- * those of a large attachment would take several times its size.
+ * Transfer encodings (RFC 2045 §6.7, §6.8) of octets, in lines of at most 76 characters that end in CRLF unless told otherwise.
+ * Makes no strings: those of a large attachment would take several times its size.
  */
 
 /** Octets of a line of base64, and of a thousand: a large attachment is encoded in slices. */
@@ -32,14 +32,25 @@ export function encodeBase64(octets: Buffer): Buffer {
   return writeBase64Lines(octets, Buffer.allocUnsafe(base64Length(octets.length)));
 }
 
-/** Writes lines of 76 digits into `lines`. */
-function writeBase64Lines(octets: Buffer, lines: Buffer): Buffer {
+/**
+ * Writes lines of `lineLength` digits, a multiple of four, into `lines`. `column`: the digits that the first of them has before.
+ */
+export function writeBase64Lines(
+  octets: Buffer,
+  lines: Buffer,
+  lineLength = 76,
+  lineEnd: "\r\n" | "\n" = "\r\n",
+  column = 0,
+): Buffer {
   let length = 0;
+  let left = lineLength - column;
   for (let i = 0; i < octets.length; i += 3) {
-    if (i > 0 && i % BASE64_LINE === 0) {
-      lines[length++] = CR;
+    if (left === 0) {
+      if (lineEnd === "\r\n") lines[length++] = CR;
       lines[length++] = LF;
+      left = lineLength;
     }
+    left -= 4;
     const bits = ((octets[i] as number) << 16) | ((octets[i + 1] ?? 0) << 8) | (octets[i + 2] ?? 0);
     lines[length++] = BASE64_DIGITS[bits >> 18] as number;
     lines[length++] = BASE64_DIGITS[(bits >> 12) & 63] as number;
