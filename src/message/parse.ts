@@ -48,6 +48,8 @@ interface ParsedAttachment {
   inline: boolean;
   /** Content-ID without angle brackets. */
   contentId?: string;
+  /** Offsets of the content, still encoded, in the bytes of the message. Absent for a file from a form (forms.ts). */
+  source?: { start: number; end: number };
 }
 
 export interface ParsedMessage {
@@ -102,7 +104,7 @@ export async function parseMessage(
     const opened = unwrapEmbeddedContent({ buffer, root: structure });
     const guess = createCharsetGuesser(opened.buffer, opened.root);
     await decodeFields(opened.root, guess);
-    const content = await parseMessageContent(opened.buffer, opened.root, guess, budget);
+    const content = await parseMessageContent(opened.buffer, buffer.length, opened.root, guess, budget);
     const problem = [{ buffer, root: structure }, ...opened.inner]
       .map((message) => textOutsideParts(message.buffer, message.root))
       .find((found) => found !== undefined);
@@ -129,7 +131,8 @@ function unparsed(buffer: Buffer, problem: string): ParsedMessage {
 
 function makeOriginalAttachment(buffer: Buffer): ParsedAttachment {
   const content = new Uint8Array(withoutBcc(buffer));
-  return { filename: "original.eml", contentType: "message/rfc822", content, inline: false };
+  const source = { start: 0, end: buffer.length };
+  return { filename: "original.eml", contentType: "message/rfc822", content, inline: false, source };
 }
 
 type Envelope = Omit<ParsedMessage, "text" | "html" | "attachments" | "problem">;
@@ -190,8 +193,10 @@ function decodeSubject(value: string): string {
     .toWellFormed();
 }
 
+/** `length`: bytes of the message, behind which `buffer` has the contents of its forms. */
 async function parseMessageContent(
   buffer: Buffer,
+  length: number,
   structure: Part,
   guess: Guess,
   budget: Budget,
@@ -226,7 +231,7 @@ async function parseMessageContent(
   const said = joined(chooseBody(structure, stubs).text.filter((part) => !stubs.has(part)));
   const text = stubs.size === 0 || hasVisibleCharacter(said) ? said : joined(body.text);
 
-  const attachments = body.attachments.map((part, index) => decodeAttachment(buffer, part, index));
+  const attachments = body.attachments.map((part, index) => decodeAttachment(buffer, length, part, index));
   const shown = html === undefined ? new Set() : shownImages(html, budget);
   // Of several with one id, the last is shown.
   for (const attachment of attachments.toReversed()) {
@@ -278,7 +283,7 @@ function shownImages(html: string, budget: Budget): Set<string | undefined> {
   }
 }
 
-function decodeAttachment(buffer: Buffer, part: Part, index: number): ParsedAttachment {
+function decodeAttachment(buffer: Buffer, length: number, part: Part, index: number): ParsedAttachment {
   const { content, filename } = decodeAttachedFile(buffer, part);
   const contentId = cleanText(findHeader(part.header.fields, "content-id") ?? "")
     .replace(/^[\s<]+|(?<![\s>])[\s>]+$/g, "")
@@ -290,6 +295,7 @@ function decodeAttachment(buffer: Buffer, part: Part, index: number): ParsedAtta
     content,
     inline: false,
     ...(contentId === "" ? {} : { contentId }),
+    ...(part.start < length && { source: { start: part.start, end: part.end } }),
   };
 }
 

@@ -37,7 +37,6 @@ function twins(file: string, text: string): string[] {
 const OTHERS = [
   "journal/journal-list.ts: JournalEntry has the fields of JournalEntry",
   "message/compose.ts: ComposedAttachment has the fields of OutgoingAttachment",
-  "message/parse.ts: ParsedAttachment has the fields of OutgoingAttachment",
   "outbound/accept.ts: Sent has the fields of SendResponse",
   "store/schema.ts: Policy has the fields of KeyPolicy",
   "store/schema.ts: Rule has the fields of MailRule",

@@ -50,7 +50,7 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   aggregateReport?: AggregateReport;
 }
 
-interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], "content"> {
+interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], "content" | "source"> {
   /** Bytes. */
   size: number;
   /** Name of its blob, already durable. */
@@ -87,7 +87,7 @@ export async function prepareMessage(
   const read = await parseMessage(bytes, budget, structure);
   const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = read;
   const stored: PreparedAttachment[] = [];
-  for (const { content, ...attachment } of attachments) {
+  for (const { content, source: _, ...attachment } of attachments) {
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
   }
   const { key, isReply } = parseSubjectKey(parsed.subject);

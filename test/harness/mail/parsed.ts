@@ -1,0 +1,7 @@
+import type { ParsedMessage } from "../../../src/message/parse.ts";
+
+/** A parsed message without the places of its attachments, which are others once it is composed anew. */
+export const withoutSources = <M extends Pick<ParsedMessage, "attachments">>(message: M): M => ({
+  ...message,
+  attachments: message.attachments.map(({ source: _, ...attachment }) => attachment),
+});
