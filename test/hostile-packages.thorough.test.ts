@@ -191,10 +191,11 @@ test(
           ],
           text,
           html: `<p>${text}`,
-          calendar: { method: "REPLY", content: text },
-          attachments: ["attachment", "inline"].map((kind) => ({
+          attachments: ["attachment", "inline", "alternative"].map((kind) => ({
             filename: line,
-            contentType: line,
+            contentType: kind === "attachment" ? line : "image/png",
+            parameters: [["x", line]],
+            alternative: kind === "alternative",
             content: Buffer.from(text),
             inline: kind === "inline",
             contentId: line,

@@ -2,6 +2,7 @@
  * Downloads over HTTP. Anybody may have sent the file by mail: browsers never show it in the appliance's origin, and
  * neither its name nor its type can add a header.
  */
+import { formatHttpParameters } from "../message/content-type.ts";
 import type { Download } from "../operations/operation.ts";
 import { markStreamedResponse } from "./unread-answers.ts";
 
@@ -49,14 +50,21 @@ function streamBytes(bytes: Uint8Array): ReadableStream<Uint8Array> {
 }
 
 /** Gives the response with a download, which is streamed. A file supports range requests. */
-export async function downloadResponse({ filename, contentType, content }: Download): Promise<Response> {
+export async function downloadResponse({
+  filename,
+  contentType,
+  parameters = [],
+  content,
+}: Download): Promise<Response> {
   if (!(content instanceof Uint8Array) && !(await content.exists()))
     throw new Error(`the blob ${content.name} is gone`);
   const isLarge = content instanceof Uint8Array && content.byteLength > PIECE_BYTES;
   return markStreamedResponse(
     new Response(isLarge ? streamBytes(content) : (content as Uint8Array<ArrayBuffer> | Blob), {
       headers: {
-        "content-type": MEDIA_TYPE.test(contentType) ? contentType : "application/octet-stream",
+        "content-type": MEDIA_TYPE.test(contentType)
+          ? contentType + formatHttpParameters(parameters)
+          : "application/octet-stream",
         "content-disposition": contentDisposition("attachment", filename),
         "content-security-policy": "sandbox; default-src 'none'",
       },

@@ -14,14 +14,24 @@ import {
 } from "../mailbox/reading/messages.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import type { MessageView } from "../mailbox/state/views.ts";
+import { readContentType, withUtf8Charset } from "../message/content-type.ts";
 import { withoutBcc } from "../message/headers.ts";
-import { defaultFilename, safeFilename } from "../message/parse.ts";
+import { defaultFilename, isAlternativeFileType, safeFilename } from "../message/parse.ts";
+import { parseHeaderValue } from "../message/structure.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Spool, SpooledFile } from "../smtp/spool.ts";
+import type { Reader } from "../store/core.ts";
 import type { AttachmentRequest, DraftReplyArguments } from "./requests.ts";
 
 /** A file that came with a request. */
 export type UploadedFile = SpooledFile;
+
+/** The name and type of a message that is attached as a file. */
+export const MESSAGE_FILE: Pick<StoredFile, "filename" | "contentType" | "parameters"> = {
+  filename: "forwarded.eml",
+  contentType: "message/rfc822",
+  parameters: [],
+};
 
 /** Puts files into the spool: see openSpool. */
 export type FileKeeper = Pick<Spool, "keep">;
@@ -37,9 +47,14 @@ export interface OutgoingFile extends Omit<StoredFile, "blob"> {
   store(): Promise<string>;
 }
 
-/** @throws AppError bad_request for an attachment that is none or more than one of the four */
+/**
+ * @throws AppError bad_request for an attachment that is none or more than one of the four, and for a type that no part of a
+ * message can have
+ */
 export function requireWellFormedAttachments(attachments: readonly AttachmentRequest[]): void {
-  for (const [i, { attachmentId, emailId, filename, text, content, inline, contentId }] of attachments.entries()) {
+  for (const [i, attachment] of attachments.entries()) {
+    const { attachmentId, emailId, filename, contentType = "", text, content, inline, contentId } = attachment;
+    const { alternative = false } = attachment;
     const forms = [attachmentId, emailId, text, content].filter((form) => form !== undefined);
     if (forms.length !== 1) {
       throw new AppError(
@@ -47,7 +62,16 @@ export function requireWellFormedAttachments(attachments: readonly AttachmentReq
         `attachments[${i}] must be one of attachmentId, emailId, text and content${forms.length === 0 ? "" : ", not several"}`,
       );
     }
-    if (attachmentId === undefined && emailId === undefined && !filename) {
+    if (alternative && (filename || inline)) {
+      throw new AppError("bad_request", `attachments[${i}] is an alternative, which has no filename and is not inline`);
+    }
+    if (/\p{Cc}/u.test(contentType)) {
+      throw new AppError("bad_request", `contentType of attachments[${i}] has control characters`);
+    }
+    if ([...parseHeaderValue(contentType).parameters.keys()].some((name) => /^boundary(?:\*|$)/.test(name))) {
+      throw new AppError("bad_request", `contentType of attachments[${i}] has a boundary, which the server makes`);
+    }
+    if (attachmentId === undefined && emailId === undefined && !filename && !alternative) {
       throw new AppError("bad_request", `attachments[${i}] needs a filename`);
     }
     if (inline && contentId === undefined && attachmentId === undefined) {
@@ -66,14 +90,6 @@ export function requireReadScopeForContent(
 ): void {
   const isByHandle = ({ attachmentId, emailId }: AttachmentRequest) => (attachmentId ?? emailId) !== undefined;
   if (forward !== undefined || quote || attachments.some(isByHandle)) requireScope(caller, "read");
-}
-
-const MEDIA_TYPE = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/;
-
-/** The media type without its parameters; that of any bytes for what is none. */
-export function bareMediaType(contentType: string): string {
-  const type = contentType.split(";", 1)[0]?.trim().toLowerCase() ?? "";
-  return MEDIA_TYPE.test(type) ? type : "application/octet-stream";
 }
 
 /**
@@ -98,12 +114,30 @@ export const bytesWithoutBcc = async (
   { id }: Pick<MessageView, "id">,
 ): Promise<Uint8Array> => withoutBcc(await getRawMessage(core, caller, id));
 
+/** A file of a message as another message has it, under the name that readers are shown. */
+export const toForwardedFile = (file: StoredFile): StoredFile => ({ ...file, unnamed: false, alternative: false });
+
 /** A file that is stored already, for another message. */
-export const reuseStoredFile = ({ blob, ...file }: StoredFile): OutgoingFile => ({
-  ...file,
-  sha256: blob,
-  store: async () => blob,
-});
+export const reuseStoredFile = (stored: StoredFile): OutgoingFile => {
+  const { blob, ...file } = toForwardedFile(stored);
+  return { ...file, sha256: blob, store: async () => blob };
+};
+
+/** A file that consists of a text, in UTF-8. */
+export const createTextFile = <F extends Pick<OutgoingFile, "parameters">>(
+  { blobs }: Reader,
+  text: string,
+  file: F,
+) => {
+  const bytes = Buffer.from(text.toWellFormed());
+  return {
+    ...file,
+    parameters: withUtf8Charset(file.parameters),
+    size: bytes.byteLength,
+    sha256: createHash("sha256").update(bytes).digest("hex"),
+    store: () => blobs.write(bytes),
+  };
+};
 
 /**
  * Reads the attachments of a request, in order; `uploads`: the files that came with it. Calls `keep` for each file that
@@ -127,8 +161,8 @@ export async function readAttachments(
   });
 
   async function read(request: AttachmentRequest): Promise<OutgoingFile> {
-    const { attachmentId, emailId, contentType, text, content } = request;
-    const given = { inline: request.inline ?? false, contentId: request.contentId ?? null };
+    const { attachmentId, emailId, contentType = "", text, content, inline = false, contentId = null } = request;
+    const given = { filename: "", unnamed: false, inline, contentId, alternative: false };
     if (attachmentId !== undefined) {
       const file = reuseStoredFile(
         readReferencedContent(`attachment ${shortenId(attachmentId)}`, () =>
@@ -144,30 +178,27 @@ export async function readAttachments(
       const bytes = await bytesWithoutBcc(core, caller, message);
       const spooledFile = await spool.keep([bytes], () => {});
       uploads.push(spooledFile);
-      return { filename: "forwarded.eml", contentType: "message/rfc822", ...given, ...spooled(spooledFile) };
+      return { ...given, ...MESSAGE_FILE, ...spooled(spooledFile) };
     }
     if (text !== undefined) {
-      const bytes = Buffer.from(text.toWellFormed());
-      return {
-        filename: "",
-        contentType: `${contentType === undefined ? "text/plain" : bareMediaType(contentType)}; charset=utf-8`,
-        size: bytes.byteLength,
-        ...given,
-        sha256: createHash("sha256").update(bytes).digest("hex"),
-        store: () => blobs.write(bytes),
-      };
+      return createTextFile(core, text, { ...given, ...readContentType(contentType || "text/plain") });
     }
     const spooledFile = byName.get(content ?? "");
     if (spooledFile === undefined) {
       throw new AppError("bad_request", "content is not taken here: give attachmentId, emailId, or filename and text");
     }
-    return { filename: "", contentType: bareMediaType(contentType ?? ""), ...given, ...spooled(spooledFile) };
+    return { ...given, ...readContentType(contentType), ...spooled(spooledFile) };
   }
 
-  for (const request of attachments) {
+  for (const [i, request] of attachments.entries()) {
     const file = await read(request);
-    const filename = safeFilename(request.filename ?? "") || file.filename;
-    files.push({ ...file, filename: filename || defaultFilename(file.contentType, files.length) });
+    const { alternative = false } = request;
+    if (alternative && !isAlternativeFileType(file.contentType)) {
+      throw new AppError("bad_request", `attachments[${i}] is no alternative: its type is ${file.contentType}`);
+    }
+    const filename =
+      safeFilename(request.filename ?? "") || file.filename || defaultFilename(file.contentType, files.length);
+    files.push({ ...file, filename, unnamed: alternative, alternative });
     requireFit(files, options.get("smtp.maxMessageBytes"));
   }
   return files;

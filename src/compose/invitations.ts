@@ -18,6 +18,7 @@ import { normalizeAddress } from "../message/address.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { Reader } from "../store/core.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
+import { createTextFile, type OutgoingFile } from "./attached-files.ts";
 import { readReplyContext, replyHeaders } from "./reply.ts";
 import { sendMessageOnBehalf } from "./send.ts";
 
@@ -38,6 +39,13 @@ const WORDS: Record<InvitationAnswer, [subject: string, sentence: string]> = {
   tentative: ["Maybe", "may come"],
   declined: ["Declined", "declines the invitation"],
 };
+
+/** Programs of calendars look for an answer beside the text (RFC 6047 §2.4). */
+const REPLY_FILE = {
+  ...{ filename: "reply.ics", unnamed: true, inline: false, contentId: null, alternative: true },
+  contentType: "text/calendar",
+  parameters: [["method", "REPLY"]],
+} satisfies Partial<OutgoingFile>;
 
 /** The first calendar file of a message, read in the parser. */
 async function read(
@@ -129,8 +137,8 @@ export async function answerInvitation(
       to: organizer.email,
       subject: `${word}: ${summary || "(no title)"}`,
       text: `${name} ${sentence}: ${summary || "(no title)"}\n`,
-      calendar: { method: "REPLY", content: reply },
       headers: replyHeaders(message),
+      files: [createTextFile(core, reply, REPLY_FILE)],
       joins: true,
     },
     (tx) =>

@@ -54,7 +54,7 @@ export function createOutgoingMessage(
     subject,
     messageId = `<${newTimedToken(runtime, TOKEN_LENGTH)}@${splitAddress(from).domain}>`,
   }: Omit<OutgoingMessage, "messageId" | "named" | "composition"> & { subject: string; messageId?: string },
-  content: Pick<Composition, "text" | "html" | "calendar" | "quoted" | "forwarded" | "files">,
+  content: Pick<Composition, "text" | "html" | "quoted" | "forwarded" | "files">,
   more: Composition["headers"] = [],
 ): OutgoingMessage {
   const headers: Composition["headers"] = [

@@ -19,6 +19,9 @@ const LONGEST_FIELD = 2_000;
 /** Characters of a field of recipients in the app. */
 const LONGEST_RECIPIENTS = 100_000;
 
+/** Characters of a Content-Type. */
+const LONGEST_TYPE = 1_000;
+
 const addressList = (description: string) => t.Union([t.String(), t.Array(t.String())], { description });
 const LIST = "addresses, as text with commas between them or as a list";
 
@@ -30,9 +33,19 @@ export const AttachmentRequest = t.Object(
       filledStringSchema({ description: "A message that the key can read: attached as a file, without Bcc" }),
     ),
     filename: t.Optional(
-      t.String({ minLength: 1, maxLength: 255, description: "Required with text and content; renames the others" }),
+      t.String({
+        minLength: 1,
+        maxLength: 255,
+        description: "Required with text and content, but not for an alternative, which has none; renames the others",
+      }),
     ),
-    contentType: t.Optional(t.String({ maxLength: 200, description: "With text and content" })),
+    contentType: t.Optional(
+      t.String({
+        maxLength: LONGEST_TYPE,
+        description:
+          "With text and content: a media type, perhaps with parameters, which are sent along, as in text/calendar; method=REQUEST",
+      }),
+    ),
     text: t.Optional(t.String({ description: "The content of a text file, in UTF-8" })),
     content: t.Optional(
       t.String({
@@ -41,6 +54,11 @@ export const AttachmentRequest = t.Object(
     ),
     inline: t.Optional(t.Boolean({ description: "Shown in the HTML, by cid:" })),
     contentId: t.Optional(t.String({ minLength: 1, maxLength: 200, description: "What cid: in the HTML names" })),
+    alternative: t.Optional(
+      t.Boolean({
+        description: "Without a name beside text and HTML, as programs expect invitations, in text/calendar",
+      }),
+    ),
   },
   {
     $id: "OutgoingAttachment",

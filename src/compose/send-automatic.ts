@@ -35,7 +35,7 @@ import type { Core } from "../store/core.ts";
 import { mailboxes, messageBodies, messages, threads } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
-import { compositionFile } from "./attached-files.ts";
+import { compositionFile, toForwardedFile } from "./attached-files.ts";
 import { createOutgoingMessage, type OutgoingMessage, toForwardedMessage } from "./outgoing.ts";
 import { chooseReplyAddresses, replyHeaders } from "./reply.ts";
 
@@ -97,7 +97,7 @@ async function composeAutomaticForward(
   const reader = makeMailboxReader(box);
   await renewSanitizedHtml(core, id);
   const forwarded = { ...toForwardedMessage(getMessage(core, reader, id, { html: true })), from, subject };
-  const files = listReusableAttachments(core, reader, id).map(compositionFile);
+  const files = listReusableAttachments(core, reader, id).map((file) => compositionFile(toForwardedFile(file)));
   const own = ownAddresses(core.db, box.id);
   const answered = chooseReplyAddresses(own, { replyTo, from }).filter(({ email }) => !isPlaceholderAddress(email));
   // It answers nothing.

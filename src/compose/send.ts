@@ -59,13 +59,14 @@ import { type RecordResponse, submitOutgoing } from "./submit.ts";
 import { chooseSenderAddress, fileDraft } from "./write-drafts.ts";
 
 /** A message that the server writes for a person. */
-export interface WrittenFor extends Pick<Composition, "text" | "calendar"> {
+export interface WrittenFor extends Pick<Composition, "text"> {
   about: ReceivedMessage;
   /** Sender's address. The default is the address at which `about` arrived, if that is still usable. */
   from?: string;
   to: string;
   subject: string;
   headers?: Composition["headers"];
+  files?: readonly OutgoingFile[];
   /** True: it joins the conversation. */
   joins?: boolean;
 }
@@ -233,7 +234,7 @@ export async function sendMessage(
 export async function sendMessageOnBehalf(
   core: SendCore,
   caller: Caller,
-  { about, from, to, subject, headers = [], joins = false, ...content }: WrittenFor,
+  { about, from, to, subject, text, headers = [], files, joins = false }: WrittenFor,
   record?: RecordResponse,
 ): Promise<SendView> {
   const { reach, threadId } = about;
@@ -245,9 +246,10 @@ export async function sendMessageOnBehalf(
   return submitOutgoing(
     core,
     caller,
-    createOutgoingMessage(core, envelope, content, headers),
+    createOutgoingMessage(core, envelope, { text }, headers),
     joins ? threadId : undefined,
     record,
+    files,
   );
 }
 

@@ -43,6 +43,7 @@ import type { AttachmentView, MessageView } from "../mailbox/state/views.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import { type Composition, forwardedText, forwardSubject } from "../message/composition.ts";
+import { readContentType } from "../message/content-type.ts";
 import { decodeWords } from "../message/headers.ts";
 import { defaultFilename, safeFilename } from "../message/parse.ts";
 import { readRecipients, readUnfinishedRecipients } from "../message/recipients.ts";
@@ -56,7 +57,7 @@ import { type DraftAgent, type RecipientField, threads, type Unfinished } from "
 import { prepared } from "../store/statement.ts";
 import type { Db, NotAPromise, Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
-import { bareMediaType, bytesWithoutBcc, compositionFile } from "./attached-files.ts";
+import { bytesWithoutBcc, compositionFile, MESSAGE_FILE, toForwardedFile } from "./attached-files.ts";
 import {
   createOutgoingMessage,
   listRecipientsInField,
@@ -373,7 +374,7 @@ async function messageFile(core: MailCore, caller: Caller, message: MessageView)
   const bytes = await bytesWithoutBcc(core, caller, message);
   const blob = await core.blobs.write(bytes);
   const size = bytes.byteLength;
-  return { filename: "forwarded.eml", contentType: "message/rfc822", size, inline: false, contentId: null, blob };
+  return { ...MESSAGE_FILE, unnamed: false, size, inline: false, contentId: null, alternative: false, blob };
 }
 
 /** @throws AppError not_found, forbidden, conflict (it is not a draft) */
@@ -414,10 +415,12 @@ export async function attachToDraft(
   const spooledFile = await spool.keep(content, (size) => requireKeepable(opened, size));
   try {
     const file = {
-      contentType: bareMediaType(contentType),
+      ...readContentType(contentType),
       size: spooledFile.size,
+      unnamed: false,
       inline: false,
       contentId: null,
+      alternative: false,
     };
     // Checked again before it becomes a blob, since a refused blob stays until the sweep.
     requireKeepable(readChangeable(db, caller, draftId), spooledFile.size);
@@ -468,7 +471,7 @@ export async function createForwardDraft(core: ParsingCore, caller: Caller, mess
   const below = html === undefined ? undefined : await renderForwardedHtml(core, caller, forwarded);
   const rich = below === undefined ? undefined : htmlOfText(signature) + below;
   const envelope = { from, to: "", subject: forwardSubject(subject) };
-  const files = listReusableAttachments(core, caller, messageId);
+  const files = listReusableAttachments(core, caller, messageId).map(toForwardedFile);
   if (rich !== undefined && Buffer.byteLength(rich) <= LARGEST_INLINE) {
     return saveDraft(core, caller, { ...envelope, html: rich }, { files });
   }

@@ -10,6 +10,7 @@ import MimeNode from "nodemailer/lib/mime-node";
 import { encode as encodeQuotedPrintable, wrap as wrapQuotedPrintable } from "nodemailer/lib/qp";
 import { type EmailAddress, parseAddressList } from "./address.ts";
 import { cleanText } from "./charset.ts";
+import { formatTypeParameters, type TypeParameters } from "./content-type.ts";
 import { dateHeader } from "./date.ts";
 import { base64Length, base64Pieces } from "./encode.ts";
 import { decodeWords } from "./headers.ts";
@@ -22,10 +23,16 @@ export const LONGEST_SUBJECT = 10_000;
 
 export interface ComposedAttachment {
   filename: string;
+  /** The message has the file without its name. */
+  unnamed?: boolean | undefined;
+  /** Without parameters. */
   contentType: string;
+  parameters?: TypeParameters | undefined;
   content: Uint8Array;
   inline: boolean;
   contentId?: string;
+  /** The file stands beside the text without a name, as an invitation does (RFC 6047 §2.4). */
+  alternative?: boolean | undefined;
 }
 
 export interface MessageParts {
@@ -35,14 +42,7 @@ export interface MessageParts {
   headers: readonly (readonly [name: string, value: string])[];
   text: string;
   html?: string;
-  /** A calendar file beside the text (RFC 6047 §2.4). */
-  calendar?: CalendarPart | undefined;
   attachments: readonly ComposedAttachment[];
-}
-
-export interface CalendarPart {
-  method: "REPLY";
-  content: string;
 }
 
 /** The bytes of the message, lines ended by CRLF. `above`: whole lines that go on top. */
@@ -68,18 +68,20 @@ export function createRootNode(id: string): MimeNode {
   });
 }
 
-/** Builds mixed(alternative(text, related(html, inline…)), attachment…), each level only where it is needed. */
+/** Builds mixed(alternative(text, related(html, inline…), file…), attachment…), each level only where it is needed. */
 function buildBodyNode(parts: MessageParts): MimeNode {
   // A reader would take an inline text for one of the bodies.
   const inline =
     parts.html === undefined
       ? []
       : parts.attachments.filter((attachment) => attachment.inline && !/^text\//i.test(attachment.contentType));
-  const attached = parts.attachments.filter((attachment) => !inline.includes(attachment));
+  const others = parts.attachments.filter((attachment) => !inline.includes(attachment));
+  const beside = others.filter(({ alternative }) => alternative);
+  const attached = others.filter(({ alternative }) => !alternative);
   let node = createRootNode(parts.id);
   if (attached.length > 0) node = node.createChild("multipart/mixed");
   const mixed = node;
-  const isAlternative = parts.html !== undefined || parts.calendar !== undefined;
+  const isAlternative = parts.html !== undefined || beside.length > 0;
   if (isAlternative) node = node.createChild("multipart/alternative");
   const alternatives = node;
   const top = attached.length > 0 ? mixed : node;
@@ -89,8 +91,7 @@ function buildBodyNode(parts: MessageParts): MimeNode {
     addTextPart(node, "text/html", withSafeIds(parts.html, inline));
     for (const attachment of inline) attach(node, attachment, "inline");
   }
-  if (parts.calendar)
-    addTextPart(alternatives, `text/calendar; method=${parts.calendar.method}`, parts.calendar.content);
+  for (const attachment of beside) attach(alternatives, attachment);
   for (const attachment of attached) attach(mixed, attachment, "attachment");
   return attached.length > 0 || isAlternative ? top : text;
 }
@@ -101,7 +102,7 @@ const LONG_TEXT = 500_000;
 /** Adds a text part to `parent`. */
 export function addTextPart(
   parent: MimeNode,
-  type: "text/plain" | "text/html" | "text/rfc822-headers" | `text/calendar; method=${CalendarPart["method"]}`,
+  type: "text/plain" | "text/html" | "text/rfc822-headers",
   content: string,
 ): MimeNode {
   const node = parent.createChild(`${type}; charset=utf-8`);
@@ -109,12 +110,19 @@ export function addTextPart(
   return node.setContent(withCrlf(cleanText(content)));
 }
 
-function attach(parent: MimeNode, attachment: ComposedAttachment, disposition: "inline" | "attachment"): void {
+/** Adds a file. Without a disposition it is an alternative of the texts before it. */
+function attach(parent: MimeNode, attachment: ComposedAttachment, disposition?: "inline" | "attachment"): void {
   const { buffer, byteOffset, byteLength } = attachment.content;
   const content = Buffer.from(buffer, byteOffset, byteLength);
   const type = safeType(attachment.contentType, content);
-  const node = parent.createChild(type, { filename: attachment.filename });
-  node.setHeader("Content-Disposition", disposition);
+  const isNamed = disposition !== undefined && !attachment.unnamed;
+  const parameters = type === attachment.contentType.toLowerCase() ? (attachment.parameters ?? []) : [];
+  // MimeNode encodes the parameters as RFC 2231 has it.
+  const node = parent.createChild(
+    type + formatTypeParameters(parameters),
+    isNamed ? { filename: attachment.filename } : {},
+  );
+  if (disposition !== undefined) node.setHeader("Content-Disposition", disposition);
   const contentId = safeId(attachment.contentId ?? "");
   if (contentId) node.setHeader("Content-ID", { prepared: true, foldLines: true, value: `<${contentId}>` });
   if (type === "message/rfc822") {
@@ -144,12 +152,11 @@ function withSafeIds(given: string, inline: readonly ComposedAttachment[]): stri
 }
 
 /**
- * A type, perhaps of text in UTF-8, that cannot be attached again as itself becomes data (RFC 2046), as does a message
- * with NUL (rules: NUL).
+ * A type that cannot be attached again as itself becomes data (RFC 2046), as does a message with NUL (rules: NUL).
  */
 function safeType(contentType: string, content: Uint8Array): string {
   const type = contentType.toLowerCase();
-  const isType = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}(?:; charset=utf-8)?$/.test(type);
+  const isType = /^[a-z0-9!#$&^_.+-]{1,80}\/[a-z0-9!#$&^_.+-]{1,80}$/.test(type);
   const isSendable = !type.startsWith("multipart/") && !(type === "message/rfc822" && content.includes(0));
   return isType && isSendable ? type : "application/octet-stream";
 }

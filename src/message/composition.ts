@@ -4,7 +4,7 @@
  * Slow for large bodies, so a parser does it.
  */
 import type { EmailAddress } from "./address.ts";
-import { type CalendarPart, type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./compose.ts";
+import { type ComposedAttachment, composeMessage, LONGEST_SUBJECT } from "./compose.ts";
 import { stripTags } from "./layout.ts";
 import { type Budget, createHtmlBudget } from "./markup.ts";
 import { sanitizeHtml } from "./sanitize.ts";
@@ -21,7 +21,6 @@ export interface Composition {
   /** Text, HTML or both, as written. An absent or empty one is derived or left out. */
   text?: string | undefined;
   html?: string | undefined;
-  calendar?: CalendarPart | undefined;
   /** Quoted below the body. */
   quoted?: QuotedMessage | undefined;
   /** Shown below the body. */
@@ -41,14 +40,13 @@ export const isComposition = (source: Composition | Uint8Array | string): source
 
 /** The bytes, lines ended by CRLF. HTML always comes with a text beside it. `readBlob` reads the attachments. */
 export async function serializeComposition(
-  { id, headers, files = [], calendar, ...content }: Composition,
+  { id, headers, files = [], ...content }: Composition,
   readBlob: (name: string) => Promise<Uint8Array>,
 ): Promise<Uint8Array> {
   return composeMessage({
     id,
     headers,
     ...composeBodies(content),
-    calendar,
     attachments: await Promise.all(
       files.map(async ({ blob, size: _, ...file }) => ({ ...file, content: await readBlob(blob) })),
     ),

@@ -7,12 +7,12 @@ import {
   cleanText,
   decodeCharset,
   decodeMislabelledText,
-  decodeUnlabelledText,
   type Guess,
   guessWindows1252,
   isEightBitCharset,
   isWideCharset,
 } from "./charset.ts";
+import { readHeaderParameter } from "./content-type.ts";
 import { findHeader } from "./headers.ts";
 import { type Part, parseHeaderValue } from "./structure.ts";
 import { trimLineBreaks } from "./text.ts";
@@ -161,37 +161,7 @@ export function messageFilename(subject: string): string {
 
 /** The file name that a part gives, still with encoded words; "" for none. */
 export const partFileName = ({ disposition, contentType }: Part): string =>
-  fileNameIn(disposition.parameters, "filename") ?? fileNameIn(contentType.parameters, "name") ?? "";
-
-/** A parameter that may be split and encoded (RFC 2231 §3, §4); undefined if it is absent. */
-function fileNameIn(parameters: ReadonlyMap<string, string>, name: string): string | undefined {
-  const whole = parameters.get(`${name}*`);
-  const pieces = whole === undefined ? [] : [{ value: whole, isEncoded: true }];
-  // Some mailers count from 1.
-  const start = parameters.has(`${name}*0`) || parameters.has(`${name}*0*`) ? 0 : 1;
-  for (let i = start; whole === undefined; i++) {
-    const encoded = parameters.get(`${name}*${i}*`);
-    const value = encoded ?? parameters.get(`${name}*${i}`);
-    if (value === undefined) break;
-    pieces.push({ value, isEncoded: encoded !== undefined });
-  }
-  const [first] = pieces;
-  if (first === undefined) return parameters.get(name);
-  const [, charset = "", value = first.value] = (first.isEncoded && /^([^']*)'[^']*'(.*)$/s.exec(first.value)) || [];
-  const octets = [{ ...first, value }, ...pieces.slice(1)].map(({ value, isEncoded }) =>
-    isEncoded ? decodePercent(value) : Buffer.from(value),
-  );
-  const joined = Buffer.concat(octets);
-  return decodeCharset(joined, charset) ?? decodeUnlabelledText(joined);
-}
-
-const decodePercent = (value: string): Buffer =>
-  Buffer.from(
-    Buffer.from(value)
-      .toString("latin1")
-      .replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16))),
-    "latin1",
-  );
+  readHeaderParameter(disposition.parameters, "filename") ?? readHeaderParameter(contentType.parameters, "name") ?? "";
 
 /** The transfer encoding of a leaf (RFC 2045 §6.1); "" for none or an unknown one. */
 function knownTransferEncoding(part: Part): "base64" | "quoted-printable" | "" {

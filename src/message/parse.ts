@@ -17,6 +17,7 @@ import {
   withoutFalseName,
 } from "./address.ts";
 import { cleanText, type Guess } from "./charset.ts";
+import { readTypeParameters, type TypeParameters } from "./content-type.ts";
 import { parseDate } from "./date.ts";
 import { decodeAttachedFile, decodeText, isDecodedWhole, messageFilename, partFileName } from "./decode.ts";
 import { unwrapEmbeddedContent } from "./forms.ts";
@@ -41,8 +42,12 @@ import { findVisibleHtml } from "./visible.ts";
 
 interface ParsedAttachment {
   filename: string;
+  /** The message has the file without a name. */
+  unnamed?: true;
   /** Media type, lower case, without parameters. */
   contentType: string;
+  /** Absent if there are none. */
+  parameters?: TypeParameters;
   content: Uint8Array;
   /** The HTML body shows it through `cid:`. */
   inline: boolean;
@@ -50,6 +55,8 @@ interface ParsedAttachment {
   contentId?: string;
   /** Offsets of the content, still encoded, in the bytes of the message. Absent for a file from a form (forms.ts). */
   source?: { start: number; end: number };
+  /** The file is an alternative of the text. */
+  alternative?: true;
 }
 
 export interface ParsedMessage {
@@ -231,7 +238,10 @@ async function parseMessageContent(
   const said = joined(chooseBody(structure, stubs).text.filter((part) => !stubs.has(part)));
   const text = stubs.size === 0 || hasVisibleCharacter(said) ? said : joined(body.text);
 
-  const attachments = body.attachments.map((part, index) => decodeAttachment(buffer, length, part, index));
+  const alternatives = new Set(listAlternatives(structure));
+  const attachments = body.attachments.map((part, index) =>
+    decodeAttachment(buffer, length, part, index, alternatives.has(part)),
+  );
   const shown = html === undefined ? new Set() : shownImages(html, budget);
   // Of several with one id, the last is shown.
   for (const attachment of attachments.toReversed()) {
@@ -283,19 +293,32 @@ function shownImages(html: string, budget: Budget): Set<string | undefined> {
   }
 }
 
-function decodeAttachment(buffer: Buffer, length: number, part: Part, index: number): ParsedAttachment {
+function decodeAttachment(
+  buffer: Buffer,
+  length: number,
+  part: Part,
+  index: number,
+  isAlternative: boolean,
+): ParsedAttachment {
   const { content, filename } = decodeAttachedFile(buffer, part);
+  const ownName = safeFilename(filename);
   const contentId = cleanText(findHeader(part.header.fields, "content-id") ?? "")
     .replace(/^[\s<]+|(?<![\s>])[\s>]+$/g, "")
     .slice(0, 500);
   const contentType = isCalendarFile(content, filename) ? "text/calendar" : part.type;
+  const parameters = readTypeParameters(part.contentType.parameters);
+  const alternative =
+    isAlternative && ownName === "" && part.disposition.value !== "attachment" && isAlternativeFileType(contentType);
   return {
-    filename: safeFilename(filename) || nameOfMessage(contentType, content) || defaultFilename(contentType, index),
+    filename: ownName || nameOfMessage(contentType, content) || defaultFilename(contentType, index),
+    ...(ownName === "" && { unnamed: true }),
     contentType,
+    ...(parameters.length > 0 && { parameters }),
     content,
     inline: false,
     ...(contentId === "" ? {} : { contentId }),
     ...(part.start < length && { source: { start: part.start, end: part.end } }),
+    ...(alternative && { alternative }),
   };
 }
 
@@ -442,6 +465,15 @@ const OTHER_FORM = /^text\/(?:x-amp-html|watch-html|vnd\.google\.email-reaction\
 /** Types of files, which some senders put among the alternatives without a name. */
 const FILE_TYPE =
   /^(?:image|audio|video|message|model|font)\/|^text\/(?:(?:x-)?v?calendar|(?:x-)?vcard|rfc822-headers)$|^application\/(?:ics|octet-stream|pdf|zip|ms-tnef|msword|vnd\.(?:ms|openxmlformats)-.*|(?:x-)?pkcs7-.*|pgp-.*)$/;
+
+/** True for the type of a file that may stand among the alternatives of a text, and that its readers find as an attachment. */
+export const isAlternativeFileType = (type: string): boolean => FILE_TYPE.test(type);
+
+/** The parts that stand beside a text as its alternatives. */
+function* listAlternatives({ type, children }: Part): Generator<Part> {
+  if (type === "multipart/alternative" && children.some(holdsText)) yield* children;
+  for (const child of children) yield* listAlternatives(child);
+}
 
 /** True if a text is not meant as a file: of several neighbours, only the first may have a name. */
 function isShown(part: Part, index: number, multipart: string): boolean {

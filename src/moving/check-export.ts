@@ -197,6 +197,11 @@ const SHAPES: Readonly<Record<string, (column: string) => string>> = {
   ...{ scopes: TEXTS, passed: TEXTS, mailboxes: TEXTS, events: TEXTS, ids: TEXTS },
   ...{ policy: OBJECT, auth: OBJECT, unfinished: OBJECT, agent: OBJECT, data: OBJECT, dsn: OBJECT },
   templates: (column) => EACH(column, "type = 'object'"),
+  parameters: (column) =>
+    EACH(
+      column,
+      "json_array_length(value) = 2 AND json_type(value, '$[0]') = 'text' AND json_type(value, '$[1]') = 'text'",
+    ),
 };
 
 const isId = (column: string): string =>

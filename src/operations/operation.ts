@@ -14,6 +14,7 @@ import type { OutgoingFile } from "../compose/attached-files.ts";
 import type { Unsubscribing } from "../compose/unsubscribe.ts";
 import type { Doctor } from "../doctor/doctor.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
+import type { TypeParameters } from "../message/content-type.ts";
 import type { OAuth } from "../oauth/oauth.ts";
 import type { SendCore } from "../outbound/send-core.ts";
 import type { StandbyState } from "../replica/follow-replica.ts";
@@ -151,7 +152,9 @@ interface Contexts {
 /** Bytes under a name, the answer of an operation whose `response` is a MediaType. */
 export interface Download {
   filename: string;
+  /** Without parameters. */
   contentType: string;
+  parameters?: TypeParameters;
   content: Uint8Array | Bun.BunFile;
 }
 

@@ -233,7 +233,10 @@ function createUntimedPerformer(operation: Operation, services: OperationService
     const earlier = idempotency.earlier(request);
     if (earlier) return earlier;
     const files = await readFiles();
-    const contents = files.map(({ filename, sha256, inline, contentId }) => ({ filename, sha256, inline, contentId }));
+    const contents = files.map(({ filename, sha256, inline, contentId, alternative }) => ({
+      ...{ filename, sha256, inline, contentId },
+      ...(alternative && { alternative }),
+    }));
     request.fingerprints.push(fingerprint(input, contents));
     return idempotency.once(request, (record) => run(caller, input, record, files, way));
   }

@@ -65,6 +65,7 @@ import draftWriter from "./migrations/0059_draft_writer.sql" with { type: "text"
 import webhookMaker from "./migrations/0060_webhook_maker.sql" with { type: "text" };
 import locks from "./migrations/0061_locks.sql" with { type: "text" };
 import apart from "./migrations/0062_apart.sql" with { type: "text" };
+import attachmentTypes from "./migrations/0063_attachment_types.sql" with { type: "text" };
 
 const readSchemaVersion = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -220,4 +221,5 @@ export const MIGRATIONS: readonly string[] = [
   webhookMaker,
   locks,
   apart,
+  attachmentTypes,
 ];

@@ -87,6 +87,7 @@
 import { desc, sql } from "drizzle-orm";
 import { blob, index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { EmailAddress } from "../message/address.ts";
+import type { TypeParameters } from "../message/content-type.ts";
 
 /** SPF, DKIM and DMARC verdicts of an inbound message (rules: Message fields). */
 export interface AuthVerdicts {
@@ -871,6 +872,12 @@ export const attachments = sqliteTable(
     contentId: text("content_id"),
     /** Name of the blob: SHA-256 of its bytes, hex. */
     blob: text("blob").notNull(),
+    /** Those of its Content-Type that are kept (message/content-type.ts). */
+    parameters: json<TypeParameters>("parameters").notNull().default([]),
+    /** The message has the file without this name. */
+    unnamed: flag("unnamed").notNull().default(false),
+    /** The file is an alternative of the text. */
+    alternative: flag("alternative").notNull().default(false),
   },
   (table) => [
     index("attachments_by_message").on(table.messageSeq, table.position),

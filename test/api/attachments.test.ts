@@ -206,7 +206,7 @@ describe("attachments", () => {
     expect([draft.status, draft.body]).toEqual([201, expect.anything()]);
     const { body: opened } = await api.get<{ messages: Message[] }>(`/threads/${draft.body.draftId}`);
     expect(await filesOf(opened.messages[0] as Message)).toEqual([
-      ["a.txt", "text/plain; charset=utf-8", "a"],
+      ["a.txt", "text/plain", "a"],
       ["invoice.pdf", "application/pdf", "%PDF-1.4 invoice"],
     ]);
   });

@@ -3,8 +3,8 @@ import { expect, test } from "bun:test";
 import { PUBLIC_DOCUMENTS } from "./public-documents.ts";
 
 const HASHES: Record<string, string> = {
-  v1: "5cc91fa3187a668aa8edaf2428d86b2b8509c71f306cf2371e62f3b648f3180c",
-  "ext-v1": "feb1812e5d77c7067581bea186b072d6849d35bdb15ce80cf44fb10027605b1e",
+  v1: "927c6a670900fafd4a6fe0005688c4167c641b5feb9c4267734dc94295de003a",
+  "ext-v1": "e9d152840f78c531a1d765182afb68458642aa816d46bd3f9f1ee79e962c95b8",
   "admin-v1": "798b5129f22d89fca903a7e70817675e9f4a820f2ea271c87d17fdb34cdc12f7",
   mcp: "0c7095f3eddc08e054880d11c901d26d7bb54c111e290dc86de519cab66725a1",
 };

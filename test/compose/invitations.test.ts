@@ -2,6 +2,7 @@
 import { beforeAll, describe, expect, test } from "bun:test";
 import * as mailboxAdmin from "../../src/admin/mailbox-admin.ts";
 import * as people from "../../src/admin/people.ts";
+import { parseMessage } from "../../src/message/parse.ts";
 import { type Page, setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { type Invited, invitationMail } from "../harness/mail/invitations.ts";
 import { mailer } from "../harness/mail/mail.ts";
@@ -97,9 +98,11 @@ describe("an answer", () => {
     const [, type = ""] = /^Content-Type: (multipart\/[a-z]+)/m.exec(bytes) ?? [];
     expect(type).toBe("multipart/alternative");
     expect(bytes).toMatch(/^Content-Type: text\/calendar; method=REPLY; charset=utf-8\r\n/m);
-    expect(bytes).toMatch(/PARTSTAT=ACCEPTED/);
-    expect(bytes).toMatch(/^METHOD:REPLY\r\n/m);
-    expect(bytes.match(/^ATTENDEE/gm)).toHaveLength(1);
+    const [answered] = (await parseMessage(content)).attachments;
+    const calendar = Buffer.from(answered?.content ?? []).toString();
+    expect(calendar).toMatch(/PARTSTAT=ACCEPTED/);
+    expect(calendar).toMatch(/^METHOD:REPLY\r\n/m);
+    expect(calendar.match(/^ATTENDEE/gm)).toHaveLength(1);
   });
 
   test("comes from the alias that was invited", async () => {

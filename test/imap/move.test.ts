@@ -21,6 +21,39 @@ async function opened(name: string, who?: { email: string; key: string }): Promi
   return client;
 }
 
+test("a message that goes into another mailbox keeps what it says of its files", async () => {
+  const hugo = world.member("Files", "full");
+  const part = (...lines: string[]) => ["--b", ...lines].join("\n");
+  await world.arrive({
+    subject: "Files",
+    headers: ["Content-Type: multipart/alternative; boundary=b"],
+    text: [
+      part("", "Come."),
+      part("Content-Type: text/calendar; method=REQUEST; charset=utf-8", "", "BEGIN:VCALENDAR"),
+      "--b--",
+    ].join("\n"),
+  });
+  const client = await opened("Shared/alice@example.test/INBOX", hugo);
+  await client.say(`UID COPY ${await uidsOf(client, "Files")} Archive`);
+  const { $client } = world.app.core.db;
+  const rows = $client
+    .query(
+      `SELECT mailbox_id AS mailbox, content_type AS type, parameters, unnamed, alternative FROM attachments
+       JOIN messages ON seq = message_seq WHERE subject = 'Files' ORDER BY mailbox_id = ?`,
+    )
+    .all(hugo.mailboxId);
+  const file = {
+    type: "text/calendar",
+    parameters: '[["method","REQUEST"],["charset","utf-8"]]',
+    unnamed: 1,
+    alternative: 1,
+  };
+  expect(rows).toEqual([world.app.owner.mailboxId, hugo.mailboxId].map((mailbox) => ({ mailbox, ...file })));
+  await client.say("SELECT Archive");
+  const { untagged } = await client.say(`UID FETCH ${await uidsOf(client, "Files")} (BODYSTRUCTURE)`);
+  expect(untagged.join()).toContain('"text" "calendar" ("method" "REQUEST" "charset" "utf-8")');
+});
+
 describe("within a mailbox", () => {
   test("COPY puts a message into the other folder, and tells its UIDs", async () => {
     const { threadId } = await world.arrive({ subject: "One copy" });

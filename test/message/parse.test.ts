@@ -196,6 +196,35 @@ describe("bodies and attachments", () => {
     ]);
   });
 
+  const CALENDAR = "text/calendar\n\nBEGIN:VCALENDAR";
+  const alternativesIn = async (mail: string) =>
+    (await parse(mail)).attachments.map(({ alternative = false, unnamed = false }) => [alternative, unnamed]);
+  test.each([
+    ["alone with it", multipart("alternative", PLAIN, `Content-Type: ${CALENDAR}`)],
+    ["beside files", multipart("mixed", multipart("alternative", PLAIN, `Content-Type: ${CALENDAR}`))],
+    ["beside HTML", multipart("alternative", HTML, `Content-Type: ${CALENDAR}`)],
+  ])("a file without a name stands beside the text: %s", async (_, mail) => {
+    expect(await alternativesIn(mail)).toEqual([[true, true]]);
+  });
+
+  test.each([
+    [
+      "has a name",
+      multipart("alternative", PLAIN, `Content-Disposition: inline; filename=a.ics\nContent-Type: ${CALENDAR}`),
+      false,
+    ],
+    [
+      "is to be saved",
+      multipart("alternative", PLAIN, `Content-Disposition: attachment\nContent-Type: ${CALENDAR}`),
+      true,
+    ],
+    ["is beside no text", multipart("alternative", `Content-Type: ${CALENDAR}`), true],
+    ["comes after the text", multipart("mixed", PLAIN, `Content-Type: ${CALENDAR}`), true],
+    ["is a text itself", multipart("alternative", PLAIN, HTML, "Content-Disposition: x-odd\n\nmore"), true],
+  ])("a file is a file like others if it %s", async (_, mail, unnamed) => {
+    expect(await alternativesIn(mail)).toEqual([[false, unnamed]]);
+  });
+
   test("HTML that shows neither text nor images counts as absent", async () => {
     const htmlOf = async (html: string) =>
       (await parse(multipart("alternative", PLAIN, `Content-Type: text/html\n\n${html}`))).html;

@@ -210,6 +210,11 @@ test.each<[string, (folder: string) => void, RegExp]>([
     (folder) => editExport(folder, `UPDATE threads SET participants = '[{"name":"x"}]'`),
     /a row of threads/,
   ],
+  [
+    "parameters of a file that are none",
+    (folder) => editExport(folder, `UPDATE attachments SET parameters = '[["charset",5]]'`),
+    /a row of attachments/,
+  ],
   ["a body that does not unpack", (folder) => setBody(folder, Buffer.from("no zstd")), /a row of message_bodies/],
   ["a journal beside the database", journal, /mailroom.db-journal does not belong there/],
   [

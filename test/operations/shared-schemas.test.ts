@@ -32,11 +32,10 @@ function twins(file: string, text: string): string[] {
 }
 
 /**
- * Exceptions: types that are stored as JSON, that a message is parsed into or composed of, and records whose times are numbers.
+ * Exceptions: types that are stored as JSON, and records whose times are numbers.
  */
 const OTHERS = [
   "journal/journal-list.ts: JournalEntry has the fields of JournalEntry",
-  "message/compose.ts: ComposedAttachment has the fields of OutgoingAttachment",
   "outbound/accept.ts: Sent has the fields of SendResponse",
   "store/schema.ts: Policy has the fields of KeyPolicy",
   "store/schema.ts: Rule has the fields of MailRule",

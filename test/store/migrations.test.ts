@@ -83,6 +83,31 @@ test("training from before spoofed senders were distinguished applies to the rea
   ]);
 });
 
+test("texts attached to drafts have their charset beside the type", () => {
+  const folder = folderOf(62);
+  peek(folder, (sqlite) => {
+    const [one, other] = ["text/csv; charset=utf-8", "text/plain"];
+    sqlite.exec(`
+      PRAGMA foreign_keys = OFF;
+      DELETE FROM attachments;
+      INSERT INTO attachments (id, message_seq, position, filename, content_type, size, inline, blob)
+        SELECT 'att_' || v.position, message_seq, v.position, 'a', v.type, 1, 0, 'b' FROM drafts,
+          (SELECT 1 AS position, '${one}' AS type UNION ALL SELECT 2, '${other}') AS v
+        WHERE message_seq = (SELECT min(message_seq) FROM drafts)`);
+  });
+  const rows = open(folder).db.select().from(schema.attachments).orderBy(schema.attachments.id).all();
+  const known = rows.map(({ contentType, parameters, unnamed, alternative }) => [
+    contentType,
+    parameters,
+    unnamed,
+    alternative,
+  ]);
+  expect(known).toEqual([
+    ["text/csv", [["charset", "utf-8"]], false, false],
+    ["text/plain", [], false, false],
+  ]);
+});
+
 test("mail whose HTML says more than its text is to be indexed again", () => {
   for (const seen of ["NULL", "x'28'"]) {
     const folder = folderOf(52);

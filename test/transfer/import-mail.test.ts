@@ -380,7 +380,8 @@ test("an imported draft is opened, changed and discarded like any other", async 
   const caller = { ...owner, role: "owner", email: "alice@example.test", scopes: new Set<never>() } as const;
   const draft = readDraft(core.db, caller, message.threadId);
   expect(draft).toMatchObject({ subject: message.subject, revision: 1, unfinished: { to: "", cc: "", bcc: "" } });
-  const file = { filename: "a.txt", contentType: "text/plain", size: 0, inline: false, contentId: null, blob: "" };
+  const type = { contentType: "text/plain", parameters: [], alternative: false };
+  const file = { filename: "a.txt", unnamed: false, ...type, size: 0, inline: false, contentId: null, blob: "" };
   core.store.transact((tx) => attachFiles(core, tx, draft, [file]));
   expect(readDraft(core.db, caller, message.threadId).attachments).toMatchObject([{ filename: "a.txt" }]);
   core.store.transact((tx) => removeDraft(tx, draft));

@@ -330,9 +330,12 @@ describe("octets of a stored message", () => {
   };
   const file = {
     filename: "a.bin",
+    unnamed: false,
     contentType: "application/pdf",
+    parameters: [],
     inline: false,
     contentId: null,
+    alternative: false,
     blob: "one",
     size: 5,
   };

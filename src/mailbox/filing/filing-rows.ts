@@ -128,9 +128,7 @@ function prepareStatements(db: Db) {
       .prepare(),
     insertAttachment: db
       .insert(attachments)
-      .values(
-        placeholders("id", "messageSeq", "position", "filename", "contentType", "size", "inline", "contentId", "blob"),
-      )
+      .values(placeholders(...listColumnNames(attachments)))
       .prepare(),
   };
 }
@@ -364,6 +362,9 @@ function insertMessage(
       messageSeq: target.seq,
       position,
       contentId: attachment.contentId ?? null,
+      parameters: attachment.parameters ?? [],
+      unnamed: attachment.unnamed ?? false,
+      alternative: attachment.alternative ?? false,
     });
   });
 }

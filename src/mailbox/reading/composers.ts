@@ -5,6 +5,7 @@
  * Invariant: composers of older versions stay as they are. test/mailbox/imap/octets.test.ts holds their digests.
  */
 import { composeMessage } from "../../message/compose.ts";
+import type { TypeParameters } from "../../message/content-type.ts";
 import { type Content, formatBodyStructure, openMessageContent } from "../../message/imap-data.ts";
 import { unpackText } from "../../message/reading.ts";
 import type { Part } from "../../message/structure.ts";
@@ -22,9 +23,12 @@ export interface StoredParts {
 
 interface StoredPart {
   filename: string;
+  unnamed: boolean;
   contentType: string;
+  parameters: TypeParameters;
   inline: boolean;
   contentId: string | null;
+  alternative: boolean;
   blob: string;
   /** Bytes. */
   size: number;
@@ -43,8 +47,8 @@ export async function composeMessageFile(
   above = "",
 ): Promise<Uint8Array> {
   const attachments = await Promise.all(
-    files.map(async ({ filename, contentType, inline, contentId, blob }) => ({
-      ...{ filename, contentType, inline, content: await readBlob(blob) },
+    files.map(async ({ contentId, blob, size: _, ...file }) => ({
+      ...{ ...file, content: await readBlob(blob) },
       ...(contentId !== null && { contentId }),
     })),
   );

@@ -8,6 +8,7 @@ import { type Caller, isKeyDeniedSignInCodes } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
 import { type CodedPart, maskCodes, UNCHECKED_MASK } from "../../message/codes.ts";
 import { CODED_HEAD_BYTES, isBinary } from "../../message/codes-file.ts";
+import type { TypeParameters } from "../../message/content-type.ts";
 import { countPartCharacters, unpackText } from "../../message/reading.ts";
 import type { SeenText, VisibleHtml } from "../../message/visible.ts";
 import type { Reader } from "../../store/core.ts";
@@ -100,6 +101,7 @@ interface Download {
   emailId?: string;
   filename: string;
   contentType: string;
+  parameters?: TypeParameters;
   content: Uint8Array | Bun.BunFile;
 }
 
@@ -165,7 +167,7 @@ async function maskItems(core: MailCore, caller: Caller, items: readonly Fields[
 }
 
 async function maskDownload(core: MailCore, caller: Caller, download: Download): Promise<Download> {
-  const { emailId, filename, contentType, content } = download;
+  const { emailId, filename, contentType, parameters = [], content } = download;
   const beginnings = emailId === undefined ? [] : listMailBeginnings(core, "ofMessage", emailId);
   const [named] = await mask(core, caller, [
     { parts: [{ content: "" }, { content: filename }, ...beginnings], known: [] },
@@ -183,7 +185,9 @@ async function maskDownload(core: MailCore, caller: Caller, download: Download):
     if (error instanceof AppError) throw error;
     return unchecked();
   });
-  return { ...download, filename: name, content: masked ?? content };
+  if (!masked) return { ...download, filename: name };
+  const renamed = parameters.map(([key, value]) => [key, key === "charset" ? "utf-8" : value] as const);
+  return { ...download, filename: name, parameters: renamed, content: masked };
 }
 
 const maskText = (core: MailCore, caller: Caller, text: string): Promise<string> =>

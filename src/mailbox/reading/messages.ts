@@ -177,17 +177,15 @@ const statements = prepared((db) => {
 export type AttachmentRow = typeof attachments.$inferSelect;
 
 /** A file whose blob is already durable. */
-export type StoredFile = Pick<AttachmentRow, "filename" | "contentType" | "size" | "inline" | "contentId" | "blob">;
+export type StoredFile = Omit<AttachmentRow, "id" | "messageSeq" | "position">;
 
 /** The file of an attachment, to attach it to another message. */
-export const storedFile = ({ filename, contentType, size, inline, contentId, blob }: StoredFile): StoredFile => ({
-  filename,
-  contentType,
-  size,
-  inline,
-  contentId,
-  blob,
-});
+export const storedFile = ({
+  id: _,
+  messageSeq: __,
+  position: ___,
+  ...file
+}: StoredFile & Partial<AttachmentRow>): StoredFile => file;
 
 /** The attachments of a message (messages.seq), in order. */
 export const listMessageAttachments = (db: Db, seq: number): AttachmentRow[] =>
@@ -377,8 +375,8 @@ export const getReusableAttachment = ({ db }: Reader, caller: Caller, id: string
 /** @throws AppError not_found */
 export async function getAttachment({ db, blobs }: Reader, caller: Caller, id: string): Promise<AttachmentContent> {
   const { attachment, emailId } = reachedAttachment(db, caller, id);
-  const { filename, contentType, size, blob } = attachment;
-  return { emailId, filename, contentType, size, content: await blobs.file(blob) };
+  const { filename, contentType, parameters, size, blob } = attachment;
+  return { emailId, filename, contentType, parameters, size, content: await blobs.file(blob) };
 }
 
 type Summary = NonNullable<ReturnType<ReturnType<typeof statements>["summaries"]["get"]>>;

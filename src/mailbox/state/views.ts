@@ -15,6 +15,7 @@ import {
   t,
 } from "../../base/json-schema.ts";
 import { toIsoTime } from "../../base/time.ts";
+import type { TypeParameters } from "../../message/content-type.ts";
 import { EmailAddress, ListUnsubscribe } from "../../message/message-schemas.ts";
 import { Highlight } from "../../search/highlight.ts";
 import { LIST_FOLDERS } from "../../search/operators.ts";
@@ -293,6 +294,7 @@ export interface AttachmentContent {
   emailId: string;
   filename: string;
   contentType: string;
+  parameters: TypeParameters;
   size: number;
   content: Bun.BunFile;
 }

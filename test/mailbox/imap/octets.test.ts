@@ -6,7 +6,7 @@ import { createLog } from "../../../src/base/log.ts";
 import { createImapFolders } from "../../../src/mailbox/imap/imap-folders.ts";
 import { createOctets } from "../../../src/mailbox/imap/octets.ts";
 import { getRawMessage } from "../../../src/mailbox/reading/messages.ts";
-import { imapMessages, imapOctets, messageBodies, messages } from "../../../src/store/schema.ts";
+import { attachments, imapMessages, imapOctets, messageBodies, messages } from "../../../src/store/schema.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
 function office() {
@@ -262,11 +262,38 @@ const KEPT: [name: string, mail: Parameters<ReturnType<typeof office>["receive"]
     "d6c4e79a5fee418501173aaf6a8246398bdda23cfb6292386faeb35ac841767e",
   ],
 ];
+test("what is known of files is in the octets, and stays", async () => {
+  const { receive, text, store } = office();
+  const mail = [
+    "From: Ada <ada@remote.example>",
+    "Date: Mon, 05 Jan 2026 07:00:00 +0000",
+    "Message-ID: <4@x>",
+    'Content-Type: multipart/alternative; boundary="b"',
+    "",
+    "--b",
+    "",
+    "Come.",
+    "--b",
+    "Content-Type: text/calendar; method=REQUEST; x-title*=utf-8''Gr%C3%BC%C3%9Fe",
+    "",
+    "BEGIN:VCALENDAR",
+    "--b--",
+    "",
+  ].join("\n");
+  const { seq } = await receive(mail, {});
+  store.db.update(messages).set({ id: "msg_kept" }).where(eq(messages.seq, seq)).run();
+  const octets = (await text(seq)) ?? "";
+  expect(octets).toContain("text/calendar; method=REQUEST;\r\n x-title*0*=utf-8''Gr%C3%BC%C3%9Fe\r\n");
+  expect(digestOf(octets)).toBe("64b4dd428e8714683e69923a73d11a90b36516f669ee6ee19a57a1d0e2a3c090");
+});
+
 for (const [name, mail, digest] of KEPT) {
   test(`composer 1 still makes what it made: ${name}`, async () => {
     const { receive, text, store } = office();
     const { seq } = await receive(mail, { auth: { spf: "pass", dkim: "pass", dmarc: "pass" } });
     store.db.update(messages).set({ id: "msg_kept" }).where(eq(messages.seq, seq)).run();
+    // What was not known of its files.
+    store.db.update(attachments).set({ parameters: [], unnamed: false, alternative: false }).run();
     expect(digestOf(await text(seq))).toBe(digest);
   });
 }

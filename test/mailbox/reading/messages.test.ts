@@ -284,7 +284,7 @@ test("an attachment returns its bytes", async () => {
   for (const attachment of getMessage(core, alice, messageId, { html: false }).attachments) {
     const { content, ...rest } = await getAttachment(core, alice, attachment.id);
     const { filename, contentType, size } = attachment;
-    expect(rest).toEqual({ emailId: messageId, filename, contentType, size });
+    expect(rest).toEqual({ emailId: messageId, filename, contentType, parameters: [], size });
     const bytes = await content.bytes();
     expect(bytes.byteLength).toBe(attachment.size);
     expect(Buffer.from(bytes).toString("base64")).toBe(attachment.inline ? "iVBORw0KGgo=" : btoa("1,2,3"));
