@@ -441,6 +441,8 @@ describe("attachments", () => {
       { filename: "notes.txt", contentType: "text/plain", size: 5 },
     ]);
     expect(await (await alice.fetch(`/attachments/${sent.attachments[0]?.id}`)).bytes()).toEqual(png);
+    const notes = await alice.fetch(`/attachments/${sent.attachments[1]?.id}`);
+    expect(notes.headers.get("content-type")).toBe("text/plain; charset=utf-8");
   });
 
   test("can be removed", async () => {
