@@ -13,13 +13,13 @@ const ok: Answer = (socket) => void socket.write(OK);
 
 /** The beginning of a program that attempts deliveries with the client of a server: `post(url)`. */
 const PROGRAM = `
-  import { attempt } from ${JSON.stringify(`${import.meta.dir}/../../src/events/delivery.ts`)};
+  import { attemptWebhookDelivery } from ${JSON.stringify(`${import.meta.dir}/../../src/events/delivery.ts`)};
   import { openHttpClient } from ${JSON.stringify(`${import.meta.dir}/../../src/net/http-client.ts`)};
   import { systemRuntime } from ${JSON.stringify(`${import.meta.dir}/../../src/base/runtime.ts`)};
   const runtime = systemRuntime();
   const http = openHttpClient({ runtime, allow: () => ["127.0.0.0/8"], mostIdle: 256 });
   const delivery = { eventId: "evt_1", event: "message.inbound", attempts: 0 };
-  const post = (url) => attempt({ http, runtime }, { delivery, endpoint: { url, secret: ${JSON.stringify(SECRET)} }, body: "{}" }, 10_000);`;
+  const post = (url) => attemptWebhookDelivery({ http, runtime }, { delivery, endpoint: { url, secret: ${JSON.stringify(SECRET)} }, body: "{}" }, 10_000);`;
 
 test("requests ignore proxies that the environment names", async () => {
   const proxy = await receive(ok);

@@ -8,7 +8,7 @@ test("a refused claim in the same process does not release the folder", () => {
   const release = claimFolder(folder);
   expect(() => claimFolder(folder)).toThrow(/another server/);
   const claimed = join(import.meta.dir, "../../src/store/claim.ts");
-  const script = `import { isClaimed } from ${JSON.stringify(claimed)}; console.log(isClaimed(${JSON.stringify(folder)}))`;
+  const script = `import { isDataFolderClaimed } from ${JSON.stringify(claimed)}; console.log(isDataFolderClaimed(${JSON.stringify(folder)}))`;
   const other = Bun.spawnSync([process.execPath, "-e", script]);
   expect(other.stdout.toString()).toBe("true\n");
   release();

@@ -115,7 +115,7 @@ test("a large folder is numbered and read in portions that do not grow with it",
     DROP TRIGGER messages_leave_index;
     CREATE TEMP TABLE copy AS SELECT * FROM messages;
     INSERT INTO messages SELECT seq + n, id || n, thread_seq, mailbox_id, kind, folder, read, date, filed_at - n, message_id || n, in_reply_to,
-      "from", "to", cc, bcc, reply_to, subject, snippet, received_on, sent_by, size, fingerprint, has_attachments, auth, delivered_at, list_signer, flagged, by_key
+      "from", "to", cc, bcc, reply_to, subject, snippet, received_on, sent_by, size, fingerprint, has_attachments, auth, delivered_at, list_signer, flagged, by_key, apart
       FROM copy, (WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 40000) SELECT n FROM numbers)`);
   const started = performance.now();
   const folder = await open();
