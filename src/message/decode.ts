@@ -163,10 +163,17 @@ export function messageFilename(subject: string): string {
 export const partFileName = ({ disposition, contentType }: Part): string =>
   readHeaderParameter(disposition.parameters, "filename") ?? readHeaderParameter(contentType.parameters, "name") ?? "";
 
-/** The transfer encoding of a leaf (RFC 2045 §6.1); "" for none or an unknown one. */
+/** The transfer encoding that a field names, lower case (RFC 2045 §6.1); "7bit" if it names none. */
+export function readTransferEncoding(field = ""): string {
+  const claimed = parseHeaderValue(field).value;
+  const known = /^(?:base64|quoted-printable)\b/.exec(claimed)?.[0];
+  return known ?? (/^[a-z0-9-]{1,40}$/.test(claimed) ? claimed : "7bit");
+}
+
+/** The transfer encoding of a leaf; "" for none or an unknown one. */
 function knownTransferEncoding(part: Part): "base64" | "quoted-printable" | "" {
-  const claimed = parseHeaderValue(findHeader(part.header.fields, "content-transfer-encoding") ?? "").value;
-  return (/^(?:base64|quoted-printable)\b/.exec(claimed)?.[0] as "base64" | "quoted-printable" | undefined) ?? "";
+  const encoding = readTransferEncoding(findHeader(part.header.fields, "content-transfer-encoding"));
+  return encoding === "base64" || encoding === "quoted-printable" ? encoding : "";
 }
 
 /**

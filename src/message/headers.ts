@@ -206,8 +206,6 @@ export function unfoldHeaderValue(value: string): string {
   );
 }
 
-const BCC_FIELD = /^(?:resent-)?bcc[ \t]*:/i;
-
 /** The offset of the empty line that ends the header. */
 function endOfHeader(buffer: Buffer): number {
   if (/^\r?\n/.test(buffer.toString("latin1", 0, 2))) return 0;
@@ -229,23 +227,52 @@ export function chooseBytesToVerify(bytes: Uint8Array, filed: Uint8Array): Uint8
   return buffer.indexOf(0) < endOfHeader(buffer) ? filed : bytes;
 }
 
-/** The bytes of a message without its Bcc and Resent-Bcc fields (rules: Bcc); the same array if it has none. */
-export function withoutBcc(bytes: Uint8Array): Uint8Array {
-  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+/** The lines of a header field, by position. */
+export interface FieldLines {
+  start: number;
+  end: number;
+  /** The beginning of the first line, latin1. */
+  first: string;
+}
+
+/** Octets of a line that tell which field it begins. */
+const LONGEST_FIRST = 1_000;
+
+/** The fields of the header with all of their lines: an indented line continues the field above. */
+export function* readFieldLines(buffer: Buffer): Generator<FieldLines> {
   const end = endOfHeader(buffer);
-  const copied = Buffer.allocUnsafe(end);
-  let length = 0;
-  let isBcc = false;
+  let field: FieldLines | undefined;
   for (let start = 0; start < end; ) {
     const lineEnd = buffer.indexOf(LF, start);
     const next = lineEnd < 0 || lineEnd >= end ? end : lineEnd + 1;
-    // An indented line continues the field above.
     const isIndented = buffer[start] === SPACE || buffer[start] === TAB;
-    if (!isIndented) isBcc = BCC_FIELD.test(buffer.toString("latin1", start, next));
-    if (!isBcc) length += buffer.copy(copied, length, start, next);
+    if (isIndented && field) field.end = next;
+    else {
+      if (field) yield field;
+      field = { start, end: next, first: buffer.toString("latin1", start, Math.min(next, start + LONGEST_FIRST)) };
+    }
     start = next;
   }
-  return length === end ? bytes : Buffer.concat([copied.subarray(0, length), buffer.subarray(end)]);
+  if (field) yield field;
+}
+
+const BCC_FIELD = /^(?:resent-)?bcc[ \t]*:/i;
+
+/** True for the lines of a Bcc or Resent-Bcc field. */
+export const isBccField = ({ first }: FieldLines): boolean => BCC_FIELD.test(first);
+
+/** The bytes of a message without its Bcc and Resent-Bcc fields (rules: Bcc); the same array if it has none. */
+export function withoutBcc(bytes: Uint8Array): Uint8Array {
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const hidden = readFieldLines(buffer).filter(isBccField).toArray();
+  return hidden.length === 0 ? bytes : withoutRanges(buffer, hidden);
+}
+
+/** A copy of the bytes without these ranges, which are in order. */
+export function withoutRanges(buffer: Buffer, ranges: readonly { start: number; end: number }[]): Buffer {
+  const starts = [0, ...ranges.map(({ end }) => end)];
+  const ends = [...ranges.map(({ start }) => start), buffer.length];
+  return Buffer.concat(starts.map((start, i) => buffer.subarray(start, ends[i])));
 }
 
 /* Encoded words (RFC 2047) in header values. */

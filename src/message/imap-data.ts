@@ -2,8 +2,8 @@
  * Derives from the octets of a message what IMAP tells about it: ENVELOPE, BODYSTRUCTURE, sections and decoded parts (RFC 9051
  * §7.5.2, §6.4.5). Pure. Strings are latin1, octet by octet.
  */
-import { decodeQuotedPrintable } from "./decode.ts";
-import { type Part, readStructure } from "./structure.ts";
+import { decodeQuotedPrintable, readTransferEncoding } from "./decode.ts";
+import { type Part, readStructureOrFile } from "./structure.ts";
 
 /** A message that is nested deeper is told as data. */
 const DEEPEST = 10;
@@ -30,17 +30,14 @@ export interface Content {
   readonly root: Part;
 }
 
-/**
- * Opens the octets of a message. Its parts are read when they are first asked for; reading throws TooComplex, which no message
- * of this server causes.
- */
+/** Opens the octets of a message. Its parts are read when they are first asked for. */
 export function openMessageContent(bytes: Buffer): Content {
   let root: Part | undefined;
   return {
     bytes,
     // Many clients want nothing but the octets.
     get root() {
-      root ??= readStructure(bytes);
+      root ??= readStructureOrFile(bytes);
       return root;
     },
   };
@@ -229,14 +226,9 @@ function formatBodyParameters(parameters: ReadonlyMap<string, string>): string {
 
 /** The message that a part of type message/rfc822 holds; undefined where it is encoded or nested too deep. */
 function messageIn({ bytes }: Content, part: Part, depth: number): Content | undefined {
-  const encoding = fieldIn(readHeaderText(bytes, part), "content-transfer-encoding")?.toLowerCase() ?? "7bit";
+  const encoding = readTransferEncoding(fieldIn(readHeaderText(bytes, part), "content-transfer-encoding"));
   if (part.type !== "message/rfc822" || !/^(?:7bit|8bit|binary)$/.test(encoding) || depth >= DEEPEST) return undefined;
-  try {
-    const content = openMessageContent(bytes.subarray(part.start, part.end));
-    return content.root && content;
-  } catch {
-    return undefined;
-  }
+  return openMessageContent(bytes.subarray(part.start, part.end));
 }
 
 const linesIn = (bytes: Buffer, start: number, end: number): number => {
@@ -266,7 +258,7 @@ export function formatBodyStructure(content: Content, extended: boolean, part = 
     return `(${children} ${formatImapString(subtype)}${more})`;
   }
   const [type = "text", subtype = "plain"] = part.type.split("/");
-  const encoding = formatImapString(fieldIn(header, "content-transfer-encoding") ?? "7bit");
+  const encoding = formatImapString(readTransferEncoding(fieldIn(header, "content-transfer-encoding")));
   const lines = linesIn(bytes, part.start, part.end);
   const inner = messageIn(content, part, depth);
   const named = part.type === "message/rfc822" && !inner ? ["application", "octet-stream"] : [type, subtype];
@@ -357,7 +349,7 @@ export function decodeNumberedPart(content: Content, numbers: readonly number[])
   const found = numbers.length === 0 ? undefined : findNumberedPart(content, numbers);
   const isLeaf = found?.part.children.length === 0 && !found.part.type.startsWith("message/");
   const header = isLeaf ? readHeaderText(found.content.bytes, found.part) : "";
-  const encoding = (fieldIn(header, "content-transfer-encoding") ?? "7bit").toLowerCase();
+  const encoding = readTransferEncoding(fieldIn(header, "content-transfer-encoding"));
   if (encoding === "base64") return { pieces: () => base64Pieces(section) };
   if (encoding === "quoted-printable") return { pieces: () => quotedPrintablePieces(section) };
   return /^(?:7bit|8bit|binary)$/.test(encoding) ? { pieces: () => splitOctets(section) } : "unknown";

@@ -116,6 +116,17 @@ export function readStructure(bytes: Buffer): Part {
   return root;
 }
 
+/** The part tree of a message; one that exceeds the limits is a single file below its header. */
+export function readStructureOrFile(bytes: Buffer): Part {
+  try {
+    return readStructure(bytes);
+  } catch (error) {
+    if (!(error instanceof TooComplex)) throw error;
+    const file = { value: "application/octet-stream", parameters: new Map<string, string>() };
+    return { ...makeHeaderPart(readHeaders(bytes), "text/plain", bytes.length), type: file.value, contentType: file };
+  }
+}
+
 /** Reads the structure of a message; undefined if it exceeds the limits. */
 export function tryReadStructure(bytes: Uint8Array): Part | undefined {
   try {
