@@ -35,6 +35,11 @@ export interface SmtpContext {
   trustedForwarders: readonly string[];
   /** Epoch ms. */
   now: number;
+  tls?: boolean;
+  /** Trace id of the session, as in our log. */
+  trace?: string;
+  /** The address in RCPT TO, if it was the only one: recipients must not learn of each other. */
+  recipient?: string | undefined;
 }
 
 /** The results of RFC 8601 §2.7 that an API client sees (rules: Message fields). */

@@ -151,11 +151,13 @@ async function decide(
  */
 async function prepare(core: ParsingCore, received: Received, envelope: Envelope): Promise<PreparedInbound> {
   const { parser, spool, options, now, log, site } = core;
-  const { ip, helo, reversePath } = envelope;
+  const { ip, helo, tls, trace, reversePath, recipients } = envelope;
+  const recipient = recipients.length === 1 ? recipients[0] : undefined;
   const forwarders = options.get("spam.trustedForwarders");
   const trustedForwarders = forwarders === "none" ? [] : forwarders;
   const { hostname } = site;
-  const smtpContext = { ip, helo, reversePath, hostname, trustedForwarders, now: now() };
+  const session = { ip, helo, tls, trace, reversePath, recipient };
+  const smtpContext = { ...session, hostname, trustedForwarders, now: now() };
   try {
     const isStranger = !isKnownNetwork(core, ip);
     return await parser.prepareInbound(received.source, received.size, smtpContext, {

@@ -202,6 +202,11 @@ const SHAPES: Readonly<Record<string, (column: string) => string>> = {
       column,
       "json_array_length(value) = 2 AND json_type(value, '$[0]') = 'text' AND json_type(value, '$[1]') = 'text'",
     ),
+  hidden: (column) =>
+    EACH(
+      column,
+      "json_array_length(value) = 3 AND value ->> 0 BETWEEN 0 AND value ->> 1 - 1 AND value ->> 2 IN ('bcc', 'results')",
+    ),
 };
 
 const isId = (column: string): string =>

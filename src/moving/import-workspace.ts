@@ -185,7 +185,7 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
     const through: number = last;
     const from = after + 1;
     checkExportedBodies(sqlite, from, through);
-    for (const table of ["attachments", "holds"]) {
+    for (const table of ["attachments", "message_octets", "holds"]) {
       await bringBlobs(
         `SELECT DISTINCT blob FROM moved.${table} WHERE blob IS NOT NULL AND message_seq ${messagesBetweenSql("?1", "?2")}`,
         from,

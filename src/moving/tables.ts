@@ -90,6 +90,8 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   message_bodies: ofMessage,
   message_judgements: ofMessage,
   attachments: ofMessage,
+  // What apps are told of its octets is read anew.
+  message_octets: { ...ofMessage, values: { envelope: "NULL", structure: "NULL" } },
   // The conversation that a draft answers may come later, and is set at the end.
   drafts: { ...ofMessage, values: { answers: "NULL" } },
   holds: ofMessage,

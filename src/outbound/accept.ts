@@ -21,13 +21,14 @@ import { dropAppended } from "../mailbox/imap/carrying.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { readMailboxUsage } from "../mailbox/state/mailboxes.ts";
 import { type EmailAddress, splitAddress } from "../message/address.ts";
+import { formatAddress, headerField } from "../message/compose.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { listReplyRedirects } from "../message/redirection.ts";
 import type { MessageDsn } from "../smtp/dsn.ts";
 import { dkimKeys, domains } from "../store/schema.ts";
 import { prepared } from "../store/statement.ts";
 import type { Tx } from "../store/store.ts";
-import { type OutboundContent, type PreparedOutbound, UnparseableError } from "../workers/jobs.ts";
+import { type OutboundContent, type PreparedOutbound, type TopText, UnparseableError } from "../workers/jobs.ts";
 import {
   countOutsideRecipients,
   type GuardedMessage,
@@ -376,6 +377,13 @@ export async function submitAutomatic(
   log.info("automatic mail accepted for sending", { emailId: id, automatic, size: composed.size });
 }
 
+/** The Bcc field that the author of a message sees above it. */
+export function writeBccLine(recipients: readonly Recipient[]): TopText | undefined {
+  const bcc = listBccAddresses(recipients);
+  if (bcc.length === 0) return undefined;
+  return { lines: `${headerField("Bcc", bcc.map(formatAddress).join(", "))}\r\n`, isBcc: true };
+}
+
 const listBccAddresses = (recipients: readonly Recipient[]): EmailAddress[] =>
   recipients.filter(({ field }) => field === "bcc").map(toEmailAddress);
 
@@ -385,14 +393,15 @@ const toEmailAddress = ({ email, name }: EmailAddress): EmailAddress =>
 /** @throws AppError payload_too_large, unprocessable, server_error 503 */
 async function prepare(
   { db, now, parser, options, log }: SendCore,
-  submission: Pick<Submission, "mailbox" | "from" | "compose">,
+  submission: Pick<Submission, "mailbox" | "from" | "recipients" | "compose">,
 ): Promise<PreparedOutbound> {
   const { domain } = splitAddress(submission.from);
   const keys: SigningKey[] = signingKeys(db).all({ domain });
   if (keys.length === 0) log.warn("message leaves unsigned: its domain has no DKIM key", { domain });
   try {
     const source = await submission.compose();
-    const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: now() });
+    const top = writeBccLine(submission.recipients);
+    const prepared = await parser.prepareOutbound(submission.mailbox.id, source, { keys, signedAt: now() }, top);
     if (isComposition(source)) requireMessageSize(prepared.message, options.get("smtp.maxMessageBytes"));
     return prepared;
   } catch (error) {

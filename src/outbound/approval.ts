@@ -41,7 +41,7 @@ import { normalizeAddress } from "../message/address.ts";
 import type { Core, Reader } from "../store/core.ts";
 import { type Face, mailboxes } from "../store/schema.ts";
 import type { Db, Tx } from "../store/store.ts";
-import { asUnparseableRefusal, fileAndQueueMessage, requireQueueTakesMail, type Sent } from "./accept.ts";
+import { asUnparseableRefusal, fileAndQueueMessage, requireQueueTakesMail, type Sent, writeBccLine } from "./accept.ts";
 import { hideBccInRefusal } from "./bcc.ts";
 import { requireMailboxSpace, requireSendingAllowed } from "./guardrails.ts";
 import type { SendCore } from "./send-core.ts";
@@ -87,7 +87,8 @@ async function parseHeldMessage({ db, blobs, parser, log }: SendCore, hold: Hold
   const content = contentOfHold(db, hold);
   const bytes = "bytes" in content ? content.bytes : await blobs.read(content.blob);
   try {
-    return await parser.prepare({ kind: "interactive", source: hold.mailboxId }, bytes);
+    const top = writeBccLine(hold.recipients);
+    return await parser.prepare({ kind: "interactive", source: hold.mailboxId }, bytes, { top });
   } catch (error) {
     throw asUnparseableRefusal(error, log);
   }

@@ -5,6 +5,7 @@
  * during an attempt defers its recipients. When a fault keeps us from concluding the attempt, the bare results are recorded, so
  * that an accepted message is not sent again.
  */
+import { formatLocalTraceFields } from "../authentication/trace-fields.ts";
 import type { Room } from "../base/memory.ts";
 import { type Filing, fileCopies, isMessageAlreadyReceived } from "../mailbox/filing/filing.ts";
 import { measureFilingPortion, type PreparedMessage } from "../mailbox/filing/prepare.ts";
@@ -297,7 +298,13 @@ export async function deliverHere(
   { message, entries }: Claim,
   content: Uint8Array,
 ): Promise<{ results: DeliveryResult[] } & Copies> {
-  const prepared = await core.parser.prepare({ kind: "interactive", source: message.mailboxId }, content);
+  const fields = {
+    ...{ reversePath: message.mailbox, hostname: core.site.hostname, id: message.id, now: core.now() },
+    // Others must not learn of each other.
+    recipient: entries.length === 1 ? entries[0]?.recipient : undefined,
+  };
+  const top = { lines: formatLocalTraceFields(fields) };
+  const prepared = await core.parser.prepare({ kind: "interactive", source: message.mailboxId }, content, { top });
   const decide = () =>
     entries.map(({ recipient }) => chooseLocalDestination(core, message.workspaceId, recipient, prepared));
   const decided = decide();

@@ -66,6 +66,7 @@ import webhookMaker from "./migrations/0060_webhook_maker.sql" with { type: "tex
 import locks from "./migrations/0061_locks.sql" with { type: "text" };
 import apart from "./migrations/0062_apart.sql" with { type: "text" };
 import attachmentTypes from "./migrations/0063_attachment_types.sql" with { type: "text" };
+import messageOctets from "./migrations/0064_message_octets.sql" with { type: "text" };
 
 const readSchemaVersion = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -222,4 +223,5 @@ export const MIGRATIONS: readonly string[] = [
   locks,
   apart,
   attachmentTypes,
+  messageOctets,
 ];

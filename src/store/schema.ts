@@ -20,6 +20,7 @@
  *                                        └─ messages ─┬─ message_bodies, message_judgements, drafts, holds,
  *                                                     ├─ automatic_mail
  *                                                     ├─ attachments ── blobs (files)
+ *                                                     ├─ message_octets ── blobs (of large messages)
  *                                                     ├─ message_index  (FTS5)
  *                                                     └─ imap_messages ── imap_folders ── imap_vanished
  *                                                                     └─ imap_labelled ── imap_labels ── imap_label_vanished
@@ -858,6 +859,31 @@ export const messageBodies = sqliteTable("message_bodies", {
   /** Version of the rules for visible text; 0 if they were not applied. */
   seenVersion: integer("seen_version").notNull().default(0),
 });
+
+/** Octets that not everybody sees (rules: Octets): [start, end, why]. */
+export type HiddenOctets = [start: number, end: number, why: "bcc" | "results"];
+
+/** The octets of messages as they came or left, without the attachments that are blobs (rules: Octets). */
+export const messageOctets = sqliteTable(
+  "message_octets",
+  {
+    messageSeq: integer("message_seq").primaryKey(),
+    /** Number of all octets. */
+    size: integer("size").notNull(),
+    /** SHA-256 of all octets. */
+    digest: blob("digest", { mode: "buffer" }).notNull(),
+    /** SHA-256 of those that everybody sees; null if these are all. */
+    servedDigest: blob("served_digest", { mode: "buffer" }),
+    hidden: json<HiddenOctets[]>("hidden"),
+    /** ENVELOPE and BODYSTRUCTURE, as everybody sees them; null if they are long. */
+    envelope: text("envelope"),
+    structure: text("structure"),
+    /** Packed (message/skeleton.ts); null if it is large and in `blob`. */
+    skeleton: blob("skeleton", { mode: "buffer" }),
+    blob: text("blob"),
+  },
+  (table) => [index("message_octets_by_blob").on(table.blob).where(sql`blob IS NOT NULL`)],
+);
 
 export const attachments = sqliteTable(
   "attachments",

@@ -70,6 +70,8 @@ export function checkParserResult(result: unknown): Prepared {
   const { message, content } = result as Prepared;
   const files = message?.attachments ?? [];
   if (!files.every(({ blob }) => BLOB.test(blob))) fail("an attachment without a name");
+  const { skeleton } = message?.octets ?? {};
+  if (skeleton && "blob" in skeleton && !BLOB.test(skeleton.blob)) fail("octets without a name");
   if (content && "blob" in content && !BLOB.test(content.blob)) fail("a content without a name");
   return result as Prepared;
 }

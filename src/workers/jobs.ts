@@ -6,7 +6,7 @@ import type { RecordType } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { DocumentText, FileHints } from "../documents/kind.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
-import type { Described, OctetsParts } from "../mailbox/reading/composers.ts";
+import type { Described, KeptParts, OctetsParts } from "../mailbox/reading/composers.ts";
 import type { Composition } from "../message/composition.ts";
 import type { Read, Reading } from "../message/reading.ts";
 import type { Carriage } from "../message/recode.ts";
@@ -34,9 +34,9 @@ export const LARGEST_MESSAGE = 256 * 1024;
 /** Work for a parser: reading stored HTML, composing, preparing or recoding a message, reading a document. */
 export type Job = { blobFolder: string } & (MessageJob | OctetsJob | RecodingJob | { reading: Reading } | DocumentJob);
 
-/** Composing the octets of a stored message. */
+/** Making the octets of a stored message. */
 export interface OctetsJob {
-  octets: OctetsParts;
+  octets: OctetsParts | KeptParts;
   /** Where the parser writes them; without it, they are only described. */
   file?: string;
   /** The folder of the blobs that it reads, under their names, if they are not in the folder of blobs. */
@@ -54,6 +54,12 @@ export type DocumentJob =
   | { document: FileHints & { source: Source } }
   | { invitation: { source: Source; answer?: AnswerOrder | undefined } };
 
+/** Whole lines that go on top of the octets of a message: a Bcc field, or fields of this server. */
+export interface TopText {
+  lines: string;
+  isBcc?: boolean;
+}
+
 /** Preparing a message; a Composition is composed first. */
 export interface MessageJob {
   source: Source | Composition;
@@ -69,6 +75,8 @@ export interface MessageJob {
   headerOnly?: true;
   /** The message is being sent: the parser has it signed. */
   signing?: SigningOrder;
+  /** Whole lines that go on top of its octets; a Bcc field is for its author alone. */
+  top?: TopText;
   /** The message was kept elsewhere: the parser looks for neither a report nor junk tokens. */
   isTransferred?: true;
 }

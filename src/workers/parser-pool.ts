@@ -19,7 +19,7 @@ import type { Runtime } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { ReadDocument } from "../documents/kind.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
-import { type ComposeStored, estimateComposedSize, type OctetsParts } from "../mailbox/reading/composers.ts";
+import { blobsOfParts, type ComposeStored, estimateComposedSize } from "../mailbox/reading/composers.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
 import { type Read, type ReadHtml, type Reading, sizeOfReading } from "../message/reading.ts";
 import type { Carriage } from "../message/recode.ts";
@@ -42,17 +42,22 @@ import {
   type RecodingJob,
   type Signing,
   type SigningOrder,
+  type TopText,
   UnparseableError,
 } from "./jobs.ts";
 import { type StartParser, startParser } from "./parser-process.ts";
 
 export interface ParserPool {
   /**
-   * Prepares a message for filing. `size`: bytes of a message in a file.
+   * Prepares a message for filing. `size`: bytes of a message in a file. `top`: lines above its octets.
    * @throws UnparseableError if it cannot be parsed; AppError server_error 503 if the store is full, too much waits, or
    * the pool stopped
    */
-  prepare(work: Work, source: Source | Composition, size?: number): Promise<PreparedMessage>;
+  prepare(
+    work: Work,
+    source: Source | Composition,
+    more?: { size?: number | undefined; top?: TopText | undefined },
+  ): Promise<PreparedMessage>;
   /**
    * Prepares a message that was kept elsewhere, as bulk work, and looks for neither reports nor junk tokens. @throws as prepare
    */
@@ -82,9 +87,15 @@ export interface ParserPool {
   ): Promise<Authentication>;
   /**
    * Prepares a message that is sent, as interactive work, and also returns the bytes to transmit. `account`: the source.
+   * `top`: lines above its octets.
    * @throws as prepare; the errors of dkim.ts for a bad key
    */
-  prepareOutbound(account: string, source: Uint8Array | Composition, signing: Signing): Promise<PreparedOutbound>;
+  prepareOutbound(
+    account: string,
+    source: Uint8Array | Composition,
+    signing: Signing,
+    top?: TopText,
+  ): Promise<PreparedOutbound>;
   /**
    * Makes content that prepareOutbound returned fit a server, and signs it anew, as interactive work; undefined if nothing changes.
    * @throws as prepareOutbound
@@ -215,7 +226,12 @@ export function createParserPool({
     if (!remote) return add(work, job, size, { keys });
     const stage = nextStage();
     try {
-      if (isComposition(job.source)) await lend(remote, job.source.files, stage);
+      if (isComposition(job.source))
+        await lend(
+          remote,
+          job.source.files?.map(({ blob }) => blob),
+          stage,
+        );
       const prepared = await add(work, { ...job, stage, stageOnly: true }, size, { keys });
       await adoptAll(checkStagedBlobs(prepared, stage), remote);
       return prepared;
@@ -224,12 +240,12 @@ export function createParserPool({
     }
   }
 
-  async function composeStored(parts: OctetsParts, owner?: string) {
+  async function composeStored(parts: OctetsJob["octets"], owner?: string) {
     const work: Work = owner === undefined ? FREEZING : { kind: "interactive", source: owner };
     const stage = nextStage();
     const file = `${stage}.octets`;
     try {
-      if (remote) await lend(remote, parts.files, stage);
+      if (remote) await lend(remote, blobsOfParts(parts), stage);
       const job: OctetsJob = { octets: parts, ...(remote && { stage }), ...(owner !== undefined && { file }) };
       const { octets } = given(await add(work, job, estimateComposedSize(parts)), "octets");
       // The mapping stays when the file is gone.
@@ -241,7 +257,8 @@ export function createParserPool({
   }
 
   return {
-    prepare: async (work, source, size) => given(await addFiling(work, { source }, { size }), "message").message,
+    prepare: async (work, source, { size, top } = {}) =>
+      given(await addFiling(work, { source, ...(top && { top }) }, { size }), "message").message,
     read: async <R extends Reading>(source: string, reading: R) =>
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
     composeStored,
@@ -271,9 +288,10 @@ export function createParserPool({
       const job: MessageJob = { source, smtpContext, shownFrom, ...(headerOnly && { headerOnly }) };
       return given(await add(arrivingFrom(smtpContext), job, size), "authentication").authentication;
     },
-    async prepareOutbound(account, source, signing) {
+    async prepareOutbound(account, source, signing, top) {
       const work: Work = { kind: "interactive", source: account };
-      const prepared = await addFiling(work, { source, signing: toSigningOrder(signing) }, signing);
+      const job: MessageJob = { source, signing: toSigningOrder(signing), ...(top && { top }) };
+      const prepared = await addFiling(work, job, signing);
       const { message, content } = given(prepared, "message", "content");
       return { message, content };
     },
@@ -349,10 +367,9 @@ async function inFile<J extends { source: Uint8Array }>(job: J, path: string): P
 }
 
 /** Puts blobs that are elsewhere into the folder, under their names. */
-async function lend(remote: Lender, files: readonly { blob: string }[] = [], stage: string): Promise<void> {
+async function lend(remote: Lender, blobs: readonly string[] = [], stage: string): Promise<void> {
   await mkdir(stage, { recursive: true, mode: 0o700 });
-  const blobs = new Set(files.map(({ blob }) => blob));
-  await Promise.all([...blobs].map((blob) => remote.lend(blob, join(stage, blob))));
+  await Promise.all([...new Set(blobs)].map((blob) => remote.lend(blob, join(stage, blob))));
 }
 
 async function adoptAll(staged: Required<Prepared>["staged"], blobs: Pick<Blobs, "adopt">): Promise<void> {

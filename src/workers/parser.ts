@@ -11,10 +11,12 @@ import { withoutDkimSignatures, writeDkimSignatures } from "../authentication/dk
 import { type Authentication, findOrganizationalDomains, judgeAuthentication } from "../authentication/dmarc.ts";
 import { gatherAuthenticationEvidence, gatherHeaderEvidence, type SmtpContext } from "../authentication/evidence.ts";
 import type { DNSResolver } from "../authentication/mailauth.ts";
+import { formatTraceFields } from "../authentication/trace-fields.ts";
 import { encodeChildMessage, hearParent, tellParent } from "../base/child-messages.ts";
 import { collectGarbage, LARGE_BYTES } from "../base/memory.ts";
 import { type RecordType, systemRuntime } from "../base/runtime.ts";
-import { type PreparedMessage, prepareMessage } from "../mailbox/filing/prepare.ts";
+import { type CutOctets, keepOctets } from "../mailbox/filing/keep-octets.ts";
+import { type PreparedMessage, prepareMessage, readForFiling } from "../mailbox/filing/prepare.ts";
 import { composeOctets, describeOctets } from "../mailbox/reading/composers.ts";
 import { authorsIn } from "../message/address.ts";
 import { isComposition, serializeComposition } from "../message/composition.ts";
@@ -116,6 +118,8 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     return performDocumentJob(job, runtime.now);
   }
   const { source, blobFolder, smtpContext, stage, stageOnly, shownFrom, headerOnly, signing, isTransferred } = job;
+  const { lines = "", isBcc = false } = job.top ?? {};
+  const top = { lines: Buffer.from(lines), bcc: isBcc ? Buffer.byteLength(lines) : 0 };
   const { blobs, recent } = getJobState(blobFolder);
   const read = stageOnly && stage !== undefined ? readIn(stage) : blobs.read;
   const came = isComposition(source) ? await serializeComposition(source, read) : await readMessageSource(source);
@@ -137,16 +141,27 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   }
   const { write } = stage === undefined ? blobs : { write: writeStaged };
   if (smtpContext) {
-    const prepared = await authenticate(id, recent, signed, smtpContext, () => prepareMessage(bytes, { write }));
+    let cut: CutOctets | undefined;
+    const prepared = await authenticate(id, recent, signed, smtpContext, async () => {
+      const read = await readForFiling(bytes, { write }, false);
+      ({ cut } = read);
+      return read.message;
+    });
+    const { message, authentication } = prepared;
     // The server's own results go on top of the header (RFC 8601 §4.1).
-    prepared.message.headers.unshift(["Authentication-Results", prepared.authentication.results]);
+    message.headers.unshift(["Authentication-Results", authentication.results]);
+    const fields = { lines: Buffer.from(formatTraceFields(smtpContext, authentication.results)) };
+    message.octets = await keepOctets(cut as CutOctets, fields, { write }, smtpContext.hostname);
     return { ...prepared, staged };
   }
   const written = signing !== undefined || isTransferred === true || isComposition(source);
-  if (!signing) return { message: await prepareMessage(bytes, { write }, { written }), staged };
+  if (!signing) return { message: await prepareMessage(bytes, { write }, { written, top }), staged };
   const leaving = await recodeForTransport(bytes, UNKNOWN_SERVER);
-  const content = await storeOutboundContent({ write }, await createSignatures(id, leaving, signing), leaving);
-  return { message: await prepareMessage(bytes, { write }, { written }), content, staged };
+  const signatures = await createSignatures(id, leaving, signing);
+  const content = await storeOutboundContent({ write }, signatures, leaving);
+  // A signature over re-encoded octets does not hold for these.
+  const above = { ...top, lines: Buffer.concat([top.lines, leaving === bytes ? signatures : new Uint8Array()]) };
+  return { message: await prepareMessage(bytes, { write }, { written, top: above }), content, staged };
 }
 
 /** The signatures of a message, made with keys that the server has. */

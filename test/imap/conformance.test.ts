@@ -327,8 +327,8 @@ test("APPEND takes no NUL that a binary part would lose (RFC 3516 §4.4), and le
     [octets("base64", "YQBi"), "a\0b"],
   ] as const) {
     const [, uid] = /^a OK \[APPENDUID \d+ (\d+)\]/.exec(await send(taken)) ?? [];
-    const { untagged } = await client.say(`UID FETCH ${uid} (BINARY.PEEK[2])`);
-    expect(untagged[0]).toMatch(new RegExp(`BINARY\\[2\\] ~?\\{\\d\\}\\r\\n${kept}(?:\\r\\n)?\\)$`));
+    const { untagged } = await client.say(`UID FETCH ${uid} (BINARY.PEEK[1])`);
+    expect(untagged[0]).toMatch(new RegExp(`BINARY\\[1\\] ~?\\{\\d\\}\\r\\n${kept}(?:\\r\\n)?\\)$`));
   }
 });
 

@@ -19,6 +19,8 @@ const SHARE = 50;
 const STRANGERS = 300;
 /** Too long to be composed without a file. */
 const LARGE_TEXT = randomBytes(300_000).toString("base64").replace(/.{76}/g, "$&\n");
+/** A file that is not part of the octets in the database. */
+const LONG_TEXT = "x".repeat(900).concat("\n").repeat(3);
 const ATTACHED = ['Content-Disposition: attachment; filename="f"'];
 
 const sockets: Socket[] = [];
@@ -92,7 +94,7 @@ test("beyond IMAP's share of the open files silent strangers end, and those that
 test("where no file can be opened at all, sessions go on, and with room again apps get in", async () => {
   const { server, apiKey, app } = await setUp();
   await receive(server, "large", LARGE_TEXT);
-  await receive(server, "with a file", "x", ATTACHED);
+  await receive(server, "with a file", LONG_TEXT, ATTACHED);
   const first = await app();
   expect((await first.say("SELECT INBOX")).untagged).toContain("* 2 EXISTS");
   allows(server, readdirSync(`/proc/${server.pid}/fd`).length);

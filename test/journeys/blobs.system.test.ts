@@ -383,7 +383,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     const { deliver, attached, api, s3, core, opened, inFiles, terminal, runtime, owner, ready, pass } = await open({
       MAILROOM_IMAPS: "127.0.0.1:0",
     });
-    const texts = ["flipped", "short", "empty", "whole"];
+    const texts = ["flipped", "short", "empty", "whole"].map((word) => word.padEnd(2_000, "."));
     const [flipped = "", short = "", empty = "", whole = ""] = texts.map(sha256);
     await deliver(withFiles("damaged", ...texts));
     const statuses = async () => {

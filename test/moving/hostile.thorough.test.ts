@@ -215,6 +215,18 @@ test.each<[string, (folder: string) => void, RegExp]>([
     (folder) => editExport(folder, `UPDATE attachments SET parameters = '[["charset",5]]'`),
     /a row of attachments/,
   ],
+  ...['[[5,2,"bcc"]]', '[[-1,2,"bcc"]]', '[[1,2,"x"]]', "[[1,2]]", "5"].map(
+    (hidden): [string, (folder: string) => void, RegExp] => [
+      `hidden octets ${hidden}, which are none`,
+      (folder) => editExport(folder, `UPDATE message_octets SET hidden = '${hidden}'`),
+      /a row of message_octets/,
+    ],
+  ),
+  [
+    "octets in a blob of another place",
+    (folder) => editExport(folder, "UPDATE message_octets SET blob = '../keys'"),
+    /a row of message_octets/,
+  ],
   ["a body that does not unpack", (folder) => setBody(folder, Buffer.from("no zstd")), /a row of message_bodies/],
   ["a journal beside the database", journal, /mailroom.db-journal does not belong there/],
   [

@@ -30,6 +30,10 @@ describe("a message of a parser", () => {
     ["a failure with words in its code", { id: 1, failure: { message: "x", code: "any words" } }],
     ["a list of results", { id: 1, result: [] }],
     ["an attachment in another file", { id: 1, result: { message: { attachments: [{ blob: "../mailroom.db" }] } } }],
+    [
+      "octets in another file",
+      { id: 1, result: { message: { attachments: [], octets: { skeleton: { blob: "../keys" } } } } },
+    ],
     ["a content in another file", { id: 1, result: { content: { blob: "../keys", size: 1 } } }],
   ])("is never %s", (_, message) => {
     expect(() => checkParserMessage(message)).toThrow("a parser gave");

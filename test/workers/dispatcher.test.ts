@@ -127,7 +127,7 @@ function openPool({ workers = 1, mostLargeBytes = 256 * MB, mostIsolated = 3 } =
   });
   pools.push(pool);
   const give = (kind: Work["kind"], source: string, subject: string, takes: number, bytes = 0): Promise<string> =>
-    pool.prepare({ kind, source }, Buffer.from(`${subject} takes ${takes}`), bytes || undefined).then(
+    pool.prepare({ kind, source }, Buffer.from(`${subject} takes ${takes}`), { size: bytes || undefined }).then(
       (message) => message.subject,
       (error) => (error instanceof UnparseableError ? "blamed" : isUnavailable(error) ? "refused" : String(error)),
     );
@@ -248,7 +248,9 @@ test("a message that is merely slow continues in its worker, for a time that gro
   expect(await slow).toBe("slow");
   expect([started(), replaced()]).toEqual([2, 0]);
 
-  const prepared = pool.prepare({ kind: "bulk", source: "kept" }, Buffer.from("large takes 14000"), 50_000_000);
+  const prepared = pool.prepare({ kind: "bulk", source: "kept" }, Buffer.from("large takes 14000"), {
+    size: 50_000_000,
+  });
   await advance(14_000);
   expect((await prepared).subject).toBe("large");
   expect(replaced()).toBe(0);

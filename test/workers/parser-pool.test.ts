@@ -79,7 +79,7 @@ test("a parser prepares the same as the main thread would, and writes the attach
 
   const path = join(temporaryFolder(), "1.eml");
   writeFileSync(path, mail("one"));
-  expect(await pool.prepare({ kind: "bulk", source: "any" }, path, mail("one").length)).toEqual(here);
+  expect(await pool.prepare({ kind: "bulk", source: "any" }, path, { size: mail("one").length })).toEqual(here);
 });
 
 test("a parser composes, prepares and signs a sent message as the main thread would", async () => {
@@ -91,12 +91,17 @@ test("a parser composes, prepares and signs a sent message as the main thread wo
   };
   const written = { id: "x", headers: [["From", "a@example.test"]] as const, html: "<p>Hi</p>" };
   const bytes = await serializeComposition(written, async () => new Uint8Array());
-  const message = await prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()), { written: true });
+  const prepareHere = (lines: Uint8Array) =>
+    prepareMessage(bytes, openBlobs(temporaryFolder(), fakeRuntime()), { written: true, top: { lines } });
+  const message = await prepareHere(new Uint8Array());
   // Ed25519 signatures of the same data are equal.
   const signatures = Buffer.from(await sign(bytes, signing.keys, signing.signedAt), "latin1");
-  const signed = new Uint8Array(Buffer.concat([signatures, bytes]));
+  const signed = {
+    message: await prepareHere(signatures),
+    content: { bytes: new Uint8Array(Buffer.concat([signatures, bytes])) },
+  };
   for (const source of [written, bytes]) {
-    expect(await pool.prepareOutbound("mbx_1", source, signing)).toEqual({ message, content: { bytes: signed } });
+    expect(await pool.prepareOutbound("mbx_1", source, signing)).toEqual(signed);
     const unsigned = { message, content: { bytes: new Uint8Array(bytes) } };
     expect(await pool.prepareOutbound("mbx_1", source, { ...signing, keys: [] })).toEqual(unsigned);
   }

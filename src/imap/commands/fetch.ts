@@ -2,6 +2,7 @@
 import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import { changeMessages } from "../../mailbox/changing/message-changes.ts";
+import type { KnownOctets } from "../../mailbox/imap/octets.ts";
 import type { ImapState, Numbered } from "../../mailbox/imap/uids.ts";
 import {
   type Content,
@@ -81,7 +82,7 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
   const itemsOfSeen = [...items, ...dynamic.filter(lacks)];
   const rows = listRowsInSequenceSet(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
   const marksSeen = items.some((one) => one.item === "SECTION" && !one.peek) && !view.readOnly;
-  const wantsKnown = items.some(({ item }) => item === "RFC822.SIZE" || item === "BODYSTRUCTURE");
+  const wantsKnown = items.some(({ item }) => ["RFC822.SIZE", "ENVELOPE", "BODYSTRUCTURE"].includes(item));
   // The client knows them by that: also those that are gone (RFC 2180 §4.1), of which nothing is read.
   const isOfUids = items.every(({ item }) => item === "UID");
   const reply = new Reply(session);
@@ -155,8 +156,7 @@ interface FetchedMessage {
   state: ImapState;
   keywords: Keywords;
   sequence: number;
-  /** The kept size and structure of the message's octets; undefined if none are kept. */
-  known: { size: number; structure: string | null } | undefined;
+  known: KnownOctets | undefined;
 }
 
 /** The octets of a message that an item needs: none, its header, or all. */
@@ -167,7 +167,7 @@ function neededOctets(item: FetchItem, { known }: FetchedMessage): "nothing" | "
     case "BODYSTRUCTURE":
       return known && known.structure !== null ? "nothing" : "all";
     case "ENVELOPE":
-      return "header";
+      return known && known.envelope !== null ? "nothing" : "header";
     case "SECTION":
       return !item.binary && item.section.part.length === 0 && item.section.text?.startsWith("HEADER")
         ? "header"
@@ -243,7 +243,7 @@ async function answerTo(
     case "RFC822.SIZE":
       return `RFC822.SIZE ${known?.size ?? content?.bytes.length}`;
     case "ENVELOPE":
-      return `ENVELOPE ${formatImapEnvelope(header())}`;
+      return `ENVELOPE ${known?.envelope ?? formatImapEnvelope(header())}`;
     case "BODYSTRUCTURE":
       return `BODYSTRUCTURE ${known?.structure ?? formatBodyStructure(content as Content, true)}`;
     case "BODY":

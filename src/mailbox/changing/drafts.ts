@@ -18,6 +18,7 @@ import {
   type DraftAgent,
   drafts,
   messageBodies,
+  messageOctets,
   messages,
   threads,
   type Unfinished,
@@ -313,6 +314,10 @@ const recallStatement = statement<unknown, [now: number, longest: number]>(
 
 const draftScope = ({ reach: { mailbox } }: Draft) => ({ workspaceId: mailbox.workspaceId, mailboxId: mailbox.id });
 
+/** A draft that is written anew is no longer what a mail app had handed in. */
+const dropOctets = (tx: Tx, { seq }: Draft): void =>
+  void tx.delete(messageOctets).where(eq(messageOctets.messageSeq, seq)).run();
+
 /** Updates everything that depends on the draft's files. */
 function updateFileFacts({ engine }: MailCore, tx: Tx, draft: Draft): void {
   const files = listMessageAttachments(tx, draft.seq);
@@ -323,6 +328,7 @@ function updateFileFacts({ engine }: MailCore, tx: Tx, draft: Draft): void {
     .where(eq(messages.seq, draft.seq))
     .run();
   tx.update(threads).set({ hasAttachments }).where(eq(threads.seq, draft.threadSeq)).run();
+  dropOctets(tx, draft);
   addMailboxUsage(tx, draft.reach.mailbox.id, bytes);
   for (const stored of readStoredMessages(tx, [draft.seq])) engine.replace(tx, draft.seq, stored, stored.fold());
 }
@@ -368,6 +374,7 @@ export function changeDraft(
     .where(eq(messages.seq, draft.seq))
     .run();
   tx.update(messageBodies).set(bodyRow(message)).where(eq(messageBodies.messageSeq, draft.seq)).run();
+  dropOctets(tx, draft);
   const revision = draft.revision + 1;
   tx.update(drafts)
     .set({ revision, unfinished, refusal: null, writtenBy: keyId ?? null, agent: agent ?? null })

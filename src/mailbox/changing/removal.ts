@@ -15,6 +15,7 @@ import {
   discardedThreads,
   type Folder,
   holds,
+  messageOctets,
   messages,
   outboundContents,
   threadReferences,
@@ -218,6 +219,12 @@ const named = prepared((db) => {
     .select({ blob: attachments.blob })
     .from(attachments)
     .where(inArray(attachments.blob, among))
+    .union(
+      db
+        .select({ blob: sql<string>`${messageOctets.blob}` })
+        .from(messageOctets)
+        .where(and(isNotNull(messageOctets.blob), inArray(messageOctets.blob, among))),
+    )
     .union(
       db
         .select({ blob: sql<string>`${outboundContents.blob}` })

@@ -15,6 +15,7 @@ import {
   MESSAGES_PER_THREAD,
   mailboxes,
   messageBodies,
+  messageOctets,
   messages,
   threadReferences,
   threads,
@@ -25,6 +26,7 @@ import type { Db, Tx } from "../../store/store.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import { addMailboxUsage } from "../state/mailboxes.ts";
 import { folderOfMessage, moveFollowingMessages } from "../state/message-state.ts";
+import type { KeptOctets } from "./keep-octets.ts";
 import type { PreparedMessage } from "./prepare.ts";
 import { type FilingKind, hasThreadMessageId, THREAD_STATE, type ThreadRow, type ThreadState } from "./threading.ts";
 
@@ -125,6 +127,10 @@ function prepareStatements(db: Db) {
         agent: sql`${sql.placeholder("agent")}`,
         writtenBy: sql.placeholder("writtenBy"),
       })
+      .prepare(),
+    insertOctets: db
+      .insert(messageOctets)
+      .values({ ...placeholders(...listColumnNames(messageOctets)), hidden: sql`${sql.placeholder("hidden")}` })
       .prepare(),
     insertAttachment: db
       .insert(attachments)
@@ -305,6 +311,19 @@ export const bodyRow = (message: PreparedMessage) => ({
   seenVersion: message.seenVersion,
 });
 
+/** The columns of a message's octets. */
+const octetsRow = ({ skeleton, digest, servedDigest, hidden, ...octets }: KeptOctets) => ({
+  size: octets.size,
+  digest: packed(digest),
+  servedDigest: packed(servedDigest),
+  // Passed as text or null: a JSON column would encode null as text.
+  hidden: hidden.length === 0 ? null : JSON.stringify(hidden),
+  envelope: octets.envelope ?? null,
+  structure: octets.structure ?? null,
+  skeleton: skeleton instanceof Uint8Array ? packed(skeleton) : null,
+  blob: skeleton instanceof Uint8Array ? null : skeleton.blob,
+});
+
 /** Wraps the bytes, without a copy, in the type that drizzle wants. */
 const packed = (bytes: Uint8Array | undefined): Buffer | null =>
   bytes === undefined ? null : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -355,6 +374,9 @@ function insertMessage(
 ): void {
   statements(tx).insertMessage.run(messageRow(message, target, facts));
   statements(tx).insertBody.run({ messageSeq: target.seq, ...bodyRow(message) });
+  // The files of a draft that is still written are not in its octets.
+  if (message.octets && !facts.draft)
+    statements(tx).insertOctets.run({ messageSeq: target.seq, ...octetsRow(message.octets) });
   message.attachments.forEach((attachment, position) => {
     statements(tx).insertAttachment.run({
       ...attachment,

@@ -18,6 +18,7 @@ import { SEEN_VERSION, type SeenText, visibleTextForModel } from "../../message/
 import { countDocumentCharacters, foldDocument, type IndexDocument } from "../../search/fold.ts";
 import type { Blobs } from "../../store/blobs.ts";
 import { extractJunkTokens } from "../junk/tokens.ts";
+import { type CutOctets, cutOctets, type KeptOctets, keepOctets, NO_TOP, type TopLines } from "./keep-octets.ts";
 
 /** A message ready to be filed, into one mailbox or several. */
 export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" | "attachments" | "autoSubmitted"> {
@@ -48,6 +49,8 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   junkTokens?: string;
   /** Set for a report between mail systems, which no person reads. */
   aggregateReport?: AggregateReport;
+  /** The octets to keep; absent for a draft that is still written, and for a message that no parser could read. */
+  octets?: KeptOctets;
 }
 
 interface PreparedAttachment extends Omit<ParsedMessage["attachments"][number], "content" | "source"> {
@@ -70,22 +73,33 @@ const sumFileSlack = (attachments: readonly { size: number }[]): number =>
 const total = (attachments: readonly { size: number }[]): number =>
   attachments.reduce((sum, { size }) => sum + size, 0);
 
-/**
- * Parses a message and writes its attachments. With `written`, for mail composed here, it looks for neither reports nor
- * junk tokens. Resolves for any mail (`problem` names what is wrong with it); rejects only if the attachments cannot be
- * written.
- */
+/** Prepares a message with its octets. `top`: lines that go above them. See readForFiling. */
 export async function prepareMessage(
   bytes: Uint8Array,
   blobs: Pick<Blobs, "write">,
-  { written = false } = {},
+  { written = false, top = NO_TOP }: { written?: boolean; top?: TopLines } = {},
 ): Promise<PreparedMessage> {
+  const { message, cut } = await readForFiling(bytes, blobs, written);
+  return { ...message, octets: await keepOctets(cut, top, blobs) };
+}
+
+/**
+ * Parses a message, writes its attachments, and cuts them out of its octets. With `written`, for mail composed here, it looks
+ * for neither reports nor junk tokens. Resolves for any mail (`problem` names what is wrong with it); rejects only if the
+ * attachments cannot be written.
+ */
+export async function readForFiling(
+  bytes: Uint8Array,
+  blobs: Pick<Blobs, "write">,
+  written: boolean,
+): Promise<{ message: PreparedMessage; cut: CutOctets }> {
   const budget = createHtmlBudget();
   const structure = tryReadStructure(bytes);
   // Of the fields as they came: parsing decodes those in 8-bit charsets.
   const fingerprint = fingerprintMessage(bytes, structure?.header);
   const read = await parseMessage(bytes, budget, structure);
   const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = read;
+  const cut = await cutOctets(bytes, structure, attachments);
   const stored: PreparedAttachment[] = [];
   for (const { content, source: _, ...attachment } of attachments) {
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });
@@ -116,20 +130,23 @@ export async function prepareMessage(
     fingerprint,
     index,
   };
-  if (written) return message;
+  if (written) return { message, cut };
   const report = await readMailReport(bytes, structure);
   const aggregateReport = aggregateReportIn({ ...parsed, attachments });
   return {
-    ...message,
-    ...(report === undefined ? {} : { report }),
-    ...(aggregateReport === undefined ? {} : { aggregateReport }),
-    junkTokens: extractJunkTokens({
-      ...parsed,
-      attachments,
-      folded: seen.fromHtml ? undefined : index.body,
-      size: bytes.byteLength,
-      html: () => html,
-    }),
+    message: {
+      ...message,
+      ...(report === undefined ? {} : { report }),
+      ...(aggregateReport === undefined ? {} : { aggregateReport }),
+      junkTokens: extractJunkTokens({
+        ...parsed,
+        attachments,
+        folded: seen.fromHtml ? undefined : index.body,
+        size: bytes.byteLength,
+        html: () => html,
+      }),
+    },
+    cut,
   };
 }
 

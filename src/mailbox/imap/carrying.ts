@@ -18,6 +18,7 @@ import type { Filed } from "../filing/filing.ts";
 import type { PreparedMessage } from "../filing/prepare.ts";
 import type { FilingKind } from "../filing/threading.ts";
 import { fileTransferred, type TransferredMessage } from "../filing/transfer.ts";
+import { readKeptOctets } from "../reading/kept-octets.ts";
 import { composeStoredMessage } from "../reading/messages.ts";
 import { labelKey, listThreadLabels, patchedLabels, writeLabels } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
@@ -47,6 +48,10 @@ export type CarriedMessage = Omit<TransferredMessage, "isAlone" | "conversation"
 /** A message (messages.seq), and where it is. */
 type MessageFolder = Pick<typeof messages.$inferSelect, "seq" | "folder">;
 
+/** The octets of the message have the digest ?3 as it is served. */
+const HAS_DIGEST = `(EXISTS (SELECT 1 FROM message_octets WHERE message_seq = seq AND ?3 IN (digest, served_digest))
+  OR EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3))`;
+
 const statements = {
   sent: statement<{ seq: number }, [mailboxId: string, messageId: string]>(
     "SELECT seq FROM messages WHERE mailbox_id = ? AND message_id = ? AND kind = 'sent' ORDER BY seq LIMIT 1",
@@ -63,12 +68,18 @@ const statements = {
   served: statement<MessageFolder, [mailboxIds: string, messageId: string, digest: Uint8Array, mailboxId: string]>(
     `SELECT seq, folder FROM json_each(?1) AS reached CROSS JOIN messages INDEXED BY messages_by_message_id
        ON mailbox_id = reached.value AND message_id = ?2
-     WHERE EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3)
-     ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
+     WHERE ${HAS_DIGEST} ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
+  ),
+  servedByContent: statement<
+    MessageFolder,
+    [mailboxIds: string, fingerprint: string, digest: Uint8Array, mailboxId: string]
+  >(
+    `SELECT seq, folder FROM json_each(?1) AS reached CROSS JOIN messages INDEXED BY messages_without_id
+       ON mailbox_id = reached.value AND fingerprint = ?2 AND message_id IS NULL
+     WHERE ${HAS_DIGEST} ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
   ),
   servedById: statement<MessageFolder, [mailboxIds: string, id: string, digest: Uint8Array]>(
-    `SELECT seq, folder FROM messages WHERE id = ?2 AND mailbox_id IN (SELECT value FROM json_each(?1))
-       AND EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3)`,
+    `SELECT seq, folder FROM messages WHERE id = ?2 AND mailbox_id IN (SELECT value FROM json_each(?1)) AND ${HAS_DIGEST}`,
   ),
   folderOf: statement<{ threadSeq: number; folder: Folder }, [seq: number]>(
     "SELECT thread_seq AS threadSeq, folder FROM messages WHERE seq = ?",
@@ -141,19 +152,25 @@ export interface Appended extends CarriedMessage {
  * forbidden, conflict
  */
 export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, id, ...carried }: Appended): FiledInto {
-  const { messageId } = carried.message;
+  const { messageId, fingerprint } = carried.message;
   const readable = [...findReachableMailboxes(tx, caller).values()].flatMap(({ mailbox, access }) =>
     access.read ? mailbox.id : [],
   );
   const among = JSON.stringify(readable);
   const served =
     messageId === undefined
-      ? id !== undefined && statements.servedById(tx).get(among, id, digest)
+      ? (statements.servedByContent(tx).get(among, fingerprint, digest, carried.mailboxId) ??
+        (id !== undefined && statements.servedById(tx).get(among, id, digest)))
       : statements.served(tx).get(among, messageId, digest, carried.mailboxId);
   const found = served && queries(tx).source.get(served);
-  if (!found) return fileInto(core, tx, caller, carried);
+  // What is saved as a draft is one of its own, whatever it was made of.
+  if (!found || (found.message.kind === "draft") !== (carried.kind === "draft"))
+    return fileInto(core, tx, caller, carried);
   requireMovable(tx, caller, [found.message.seq], carried.folder, "read");
-  return fileInto(core, tx, caller, { ...carried, ...carriedIdentity(found, carried.message) });
+  const identity = carriedIdentity(found, carried.message);
+  // Within a mailbox, apps move mail and append what is theirs; from one into another they append what they fetched.
+  const byKey = identity.byKey && found.message.mailboxId !== carried.mailboxId;
+  return fileInto(core, tx, caller, { ...carried, ...identity, byKey });
 }
 
 /** Undoes a filing: the message goes, or back to the folder that it was in. `now`: epoch ms. @throws AppError conflict */
@@ -219,10 +236,17 @@ export function dropAppended(tx: Tx, { mailboxId, messageId, sentBy, byKey, now 
   }
 }
 
-/** The file of a message (messages.seq) of a folder, for carryMessage alone: it tells its Bcc. Undefined if it is gone. */
+/**
+ * The octets of a message (messages.seq) of a folder, or its file if none were kept, for carryMessage alone: they tell its Bcc.
+ * Undefined if it is gone.
+ */
 export async function fileToCarry(reader: Reader, seq: number, folder: Folder): Promise<Uint8Array | undefined> {
   const found = queries(reader.db).source.get({ seq, folder });
-  return found && composeStoredMessage(reader, { ...found.message, text: found.text }, found.message.bcc);
+  if (!found) return undefined;
+  return (
+    (await readKeptOctets(reader, seq)) ??
+    composeStoredMessage(reader, { ...found.message, text: found.text }, found.message.bcc)
+  );
 }
 
 /** Where a message goes. */

@@ -25,10 +25,12 @@ import {
   describeOctets,
   type OctetsParts,
 } from "../reading/composers.ts";
+import { describeKeptOctets, type KeptDescription, readKeptHeader, readKeptParts } from "../reading/kept-octets.ts";
 import { readStoredMessageParts, SMALL_MESSAGE } from "../reading/messages.ts";
 import type { MailCore } from "../state/mail-core.ts";
 
-/** Values of imap_messages.octets. 1 means frozen. */
+/** Values of imap_messages.octets. */
+const READY = 1;
 const LOST = 2;
 const CHANGED = 3;
 
@@ -77,6 +79,9 @@ const statements = {
     "SELECT octets, count(*) AS count FROM imap_messages WHERE octets <> 1 GROUP BY octets",
   ),
   all: statement<{ count: number }, []>("SELECT count(*) AS count FROM imap_messages"),
+  kept: statement<{ seq: number }, [seqs: string]>(
+    "SELECT message_seq AS seq FROM message_octets WHERE message_seq IN (SELECT value FROM json_each(?))",
+  ),
   setState: statement<unknown, [state: number, seq: number]>(
     "UPDATE imap_messages SET octets = ? WHERE message_seq = ?",
   ),
@@ -139,6 +144,16 @@ export const createLocalComposer =
     return { ...describeOctets(composed), bytes: composed.content.bytes };
   };
 
+/** Stored parts that octets are made of. */
+type OctetsJobParts = Parameters<ComposeStored>[0];
+
+/** Properties of octets that are known without reading them; null where only reading tells. */
+export interface KnownOctets {
+  size: number;
+  envelope: string | null;
+  structure: string | null;
+}
+
 export type Octets = ReturnType<typeof createOctets>;
 
 export function createOctets(core: MailCore) {
@@ -157,6 +172,13 @@ export function createOctets(core: MailCore) {
   const listOctetsSources = (seqs: readonly number[]): Source[] =>
     queries(db).source.all({ seqs: JSON.stringify(seqs) });
   const isAuthor = ({ bcc, sentBy }: Source, userId: string): boolean => bcc.length > 0 && sentBy === userId;
+  const findSeqsOfKept = (seqs: readonly number[]): Set<number> =>
+    new Set(
+      statements
+        .kept(db)
+        .all(JSON.stringify(seqs))
+        .map(({ seq }) => seq),
+    );
   const findFrozenOctets = (seq: number, author: boolean) => queries(db).frozen.get({ seq, author });
 
   const readSourceText = ({ seq }: Source): string => queries(db).text.get({ seq })?.text ?? "";
@@ -215,12 +237,14 @@ export function createOctets(core: MailCore) {
     const seqs = (waiting.length > 0 ? waiting : statements.waiting(db).all()).map(({ seq }) => seq);
     if (seqs.length === 0) return false;
     let bytes = 0;
-    const sources = listOctetsSources(seqs).filter((source, i) => {
+    const kept = findSeqsOfKept(seqs);
+    const sources = listOctetsSources(seqs.filter((seq) => !kept.has(seq))).filter((source, i) => {
       bytes += source.bytes;
       return bytes <= PORTION_BYTES || i === 0;
     });
     const all = await Promise.allSettled(sources.map(async (source) => ({ source, rows: await frozenRows(source) })));
     await store.enqueue((tx) => {
+      for (const seq of kept) statements.setState(tx).run(READY, seq);
       for (const { value } of all.filter((one) => one.status === "fulfilled")) {
         const { source, rows } = value;
         if (rows) freeze(tx, source, rows, true);
@@ -243,7 +267,7 @@ export function createOctets(core: MailCore) {
   const octetsKey = ({ seq, filedAt }: Source, author: boolean): string => `${seq} ${filedAt} ${author}`;
 
   /** Composes a large message, or takes it from those that were read last. */
-  function large(key: string, parts: () => OctetsParts, userId: string): Promise<Composed> {
+  function large(key: string, parts: () => OctetsJobParts, userId: string): Promise<Composed> {
     const present = cache.get(key);
     const composed = present ?? composeInParser(parts(), userId);
     cache.delete(key);
@@ -256,27 +280,44 @@ export function createOctets(core: MailCore) {
     return composed;
   }
 
-  async function composeInParser(parts: OctetsParts, userId: string): Promise<Composed> {
+  async function composeInParser(parts: OctetsJobParts, userId: string): Promise<Composed> {
     const { bytes, root, digest } = await parser.composeStored(parts, userId);
     if (!bytes) throw new Error("a message was composed without its octets");
     return { content: { bytes, root }, digest };
   }
 
-  /** Composes a message as that person sees it, and freezes it. */
-  async function contentFor(source: Source, userId: string): Promise<Content> {
-    const author = isAuthor(source, userId);
-    const frozen = findFrozenOctets(source.seq, author);
-    const parts = () => readOctetsParts(source, author, frozen?.composer ?? COMPOSER);
-    const isSmall = source.bytes <= SMALL_MESSAGE;
-    const composing = isSmall
-      ? composeOctets(parts(), store.blobs.read)
-      : large(octetsKey(source, author), parts, userId);
-    const composed = await composing.catch((failure) => {
+  const findKept = (seq: number, userId: string): KeptDescription | undefined =>
+    describeKeptOctets(db, [seq], userId).get(seq);
+
+  /** Makes octets, small ones on this thread. `key`: see octetsKey. @throws AppError server_error, 503 if it cannot be done now */
+  async function makeOctets(
+    source: Source,
+    { key, isSmall, parts, userId }: { key: string; isSmall: boolean; parts(): OctetsJobParts; userId: string },
+  ): Promise<Composed> {
+    try {
+      return await (isSmall ? composeOctets(parts(), store.blobs.read) : large(key, parts, userId));
+    } catch (failure) {
       const error = asUnavailable(failure);
       if (isUnavailable(error)) throw error;
       log.error(FAILED, { emailId: source.id, error });
       throw new AppError("server_error", "The message cannot be read", { cause: error });
-    });
+    }
+  }
+
+  /** Makes the octets of a message as that person sees it: those that were kept, or else composed and frozen. */
+  async function contentFor(source: Source, userId: string): Promise<Content> {
+    const kept = findKept(source.seq, userId);
+    if (kept) {
+      const key = octetsKey(source, source.sentBy === userId);
+      const isSmall = kept.size <= SMALL_MESSAGE;
+      const made = await makeOctets(source, { key, isSmall, parts: () => readKeptParts(db, kept), userId });
+      return made.content;
+    }
+    const author = isAuthor(source, userId);
+    const frozen = findFrozenOctets(source.seq, author);
+    const parts = () => readOctetsParts(source, author, frozen?.composer ?? COMPOSER);
+    const isSmall = source.bytes <= SMALL_MESSAGE;
+    const composed = await makeOctets(source, { key: octetsKey(source, author), isSmall, parts, userId });
     if (!frozen) {
       const row = toFrozenRow(describeOctets(composed), author);
       await store.enqueue((tx) => freeze(tx, source, [row], source.bcc.length === 0));
@@ -311,18 +352,21 @@ export function createOctets(core: MailCore) {
 
   return {
     withContent,
-    /**
-     * The kept size and structure of those of these messages (messages.seq) that are frozen, as that person sees them, by
-     * messages.seq.
-     */
-    known: (seqs: readonly number[], userId: string) =>
-      new Map(
-        queries(db)
-          .known.all({ seqs: JSON.stringify(seqs), userId })
-          .map(({ seq, ...row }) => [seq, row]),
-      ),
+    /** Returns what is known of the octets of these messages (messages.seq) as that person sees them, by messages.seq. */
+    known(seqs: readonly number[], userId: string): Map<number, KnownOctets> {
+      const known = new Map<number, KnownOctets>();
+      for (const { seq, visibleSize, envelope, structure } of describeKeptOctets(db, seqs, userId).values())
+        known.set(seq, { size: visibleSize, envelope, structure });
+      const others = seqs.filter((seq) => !known.has(seq));
+      if (others.length === 0) return known;
+      for (const { seq, ...row } of queries(db).known.all({ seqs: JSON.stringify(others), userId }))
+        known.set(seq, { ...row, envelope: null });
+      return known;
+    },
     /** The size of a message; undefined if it is gone or cannot be composed. @throws AppError server_error 503 */
     async findMessageSize(seq: number, userId: string): Promise<number | undefined> {
+      const kept = findKept(seq, userId);
+      if (kept) return kept.visibleSize;
       const [source] = listOctetsSources([seq]);
       const frozen = source && findFrozenOctets(seq, isAuthor(source, userId));
       if (frozen) return frozen.size;
@@ -335,6 +379,9 @@ export function createOctets(core: MailCore) {
     async header(seq: number, userId: string): Promise<Buffer | undefined> {
       const [source] = listOctetsSources([seq]);
       if (!source) return undefined;
+      const kept = findKept(seq, userId);
+      const header = kept && readKeptHeader(db, kept);
+      if (header) return header;
       const author = isAuthor(source, userId);
       const frozen = findFrozenOctets(seq, author);
       if (frozen && !source.isPlain) return composeHeader(readOctetsParts(source, author, frozen.composer, ""));
@@ -406,5 +453,5 @@ function freeze(tx: Tx, { seq, filedAt }: Source, rows: readonly Frozen[], isAll
       .onConflictDoNothing()
       .run();
   }
-  if (isAll) statements.setState(tx).run(1, seq);
+  if (isAll) statements.setState(tx).run(READY, seq);
 }

@@ -1,6 +1,6 @@
 /**
- * Composes the octets of a stored message from what the store has of it: the file of `/raw`, and from it what IMAP serves
- * (octets.ts). Without the database, since a parser does it for what is large.
+ * Makes the octets of a stored message from what the store has of it: those that were kept, or else the file of `/raw`, from
+ * which IMAP serves mail whose octets were not kept (octets.ts). Without the database, since a parser does it for what is large.
  *
  * Invariant: composers of older versions stay as they are. test/mailbox/imap/octets.test.ts holds their digests.
  */
@@ -8,7 +8,10 @@ import { composeMessage } from "../../message/compose.ts";
 import type { TypeParameters } from "../../message/content-type.ts";
 import { type Content, formatBodyStructure, openMessageContent } from "../../message/imap-data.ts";
 import { unpackText } from "../../message/reading.ts";
+import { DamagedSkeleton, readOctets, unpackSkeleton } from "../../message/skeleton.ts";
 import type { Part } from "../../message/structure.ts";
+import type { HiddenOctets } from "../../store/schema.ts";
+import { withoutHidden } from "../filing/keep-octets.ts";
 
 /** Parts of a message from which its file is composed. */
 export interface StoredParts {
@@ -34,9 +37,48 @@ interface StoredPart {
   size: number;
 }
 
+/** Octets that were kept, and what it takes to put them together. */
+export interface KeptParts {
+  /** The packed skeleton, or the blob that has it. */
+  skeleton: Uint8Array | string;
+  /** SHA-256 of all octets. */
+  digest: Uint8Array;
+  /** Octets, hidden ones included. */
+  size: number;
+  /** Ranges that the reader does not see. */
+  hidden: readonly HiddenOctets[];
+  files: readonly Pick<StoredPart, "blob" | "size">[];
+}
+
 /** Bytes that it takes at least. */
-export const estimateComposedSize = ({ text, html, files }: StoredParts): number =>
-  files.reduce((sum, { size }) => sum + size, text.length + (html?.byteLength ?? 0));
+export const estimateComposedSize = (parts: StoredParts | KeptParts): number =>
+  "skeleton" in parts
+    ? parts.size
+    : parts.files.reduce((sum, { size }) => sum + size, parts.text.length + (parts.html?.byteLength ?? 0));
+
+/** Blobs that are read for it. */
+export const blobsOfParts = (parts: StoredParts | KeptParts): string[] => [
+  ...parts.files.map(({ blob }) => blob),
+  ...("skeleton" in parts && typeof parts.skeleton === "string" ? [parts.skeleton] : []),
+];
+
+/** Puts kept octets together. @throws DamagedSkeleton if they are not those that were kept; the error of a blob that cannot be read */
+async function restoreOctets({ skeleton, digest, hidden, files }: KeptParts, readBlob: ReadBlob): Promise<Buffer> {
+  const packed = typeof skeleton === "string" ? await readBlob(skeleton) : skeleton;
+  // The attachment that is read in pieces.
+  let opened: { position: number; content: Uint8Array } | undefined;
+  const bytes = await readOctets(unpackSkeleton(packed), async (position, from, to) => {
+    const file = files[position];
+    if (!file) throw new DamagedSkeleton(`there is no attachment ${position}`);
+    if (opened?.position !== position) opened = { position, content: await readBlob(file.blob) };
+    return opened.content.subarray(from, to);
+  });
+  const octets = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (!digestOctets(octets).equals(digest)) throw new DamagedSkeleton("they have another digest");
+  return withoutHidden(octets, hidden);
+}
+
+const digestOctets = (octets: Uint8Array): Buffer => new Bun.CryptoHasher("sha256").update(octets).digest();
 
 type ReadBlob = (name: string) => Promise<Uint8Array>;
 
@@ -87,13 +129,17 @@ export interface Described {
  * Composes octets elsewhere: for `owner` (an id) into memory that is a file's, or without `bytes`. @throws AppError server_error
  * 503 if it cannot be done now
  */
-export type ComposeStored = (parts: OctetsParts, owner?: string) => Promise<Described & { bytes?: Buffer | undefined }>;
+export type ComposeStored = (
+  parts: OctetsParts | KeptParts,
+  owner?: string,
+) => Promise<Described & { bytes?: Buffer | undefined }>;
 
-/** Composes octets here. @throws the error of a blob that cannot be read */
-export async function composeOctets(parts: OctetsParts, readBlob: ReadBlob): Promise<Composed> {
-  const composed = await getComposer(parts)(parts, readBlob);
+/** Makes octets here. @throws as restoreOctets */
+export async function composeOctets(parts: OctetsParts | KeptParts, readBlob: ReadBlob): Promise<Composed> {
+  const composed =
+    "skeleton" in parts ? await restoreOctets(parts, readBlob) : await getComposer(parts)(parts, readBlob);
   const bytes = Buffer.from(composed.buffer as ArrayBuffer, composed.byteOffset, composed.byteLength);
-  return { content: openMessageContent(bytes), digest: new Bun.CryptoHasher("sha256").update(composed).digest() };
+  return { content: openMessageContent(bytes), digest: digestOctets(composed) };
 }
 
 export const describeOctets = ({ content, digest }: Composed): Described => ({

@@ -1,14 +1,17 @@
 /** A data folder in memory, opened as commands open theirs: everything but a running server. */
 import { join } from "node:path";
 import { openTlsPolicies } from "../../../src/authentication/tls-policy.ts";
+import { formatTraceFields } from "../../../src/authentication/trace-fields.ts";
 import { createLog } from "../../../src/base/log.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
 import { readConfig } from "../../../src/config.ts";
 import { type Filed, type Filing, fileMessage } from "../../../src/mailbox/filing/filing.ts";
+import { NO_TOP, type TopLines } from "../../../src/mailbox/filing/keep-octets.ts";
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
 import { createLocalComposer } from "../../../src/mailbox/imap/octets.ts";
 import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
 import { findOwnerWorkspaceId } from "../../../src/mailbox/state/mailboxes.ts";
+import { formatAddress, headerField } from "../../../src/message/compose.ts";
 import { readHtmlInThisThread } from "../../../src/message/reading.ts";
 import { createDnsCache } from "../../../src/net/dns-cache.ts";
 import { type Opened, type OpenOptions, open } from "../../../src/open.ts";
@@ -67,15 +70,35 @@ export function coreOver(store: Store, runtime = fakeRuntime()): TestCore {
   return { ...testCore(), ...parts, engine: createFts5Engine(store), parser };
 }
 
+/** How mail is filed. `withoutOctets`: as versions before 0064_message_octets.sql filed it. */
+export type LetterFiling = Omit<Filing, "message" | "now"> & { now?: number; withoutOctets?: boolean };
+
 /** Files mail now, without SMTP, in the order of the calls. Lines of a string may end in LF. */
 export async function fileLetter(
   core: MailCore,
   mail: Letter | string,
-  filing: Omit<Filing, "message" | "now"> & { now?: number },
+  { withoutOctets = false, ...filing }: LetterFiling,
 ): Promise<Filed> {
   const text = typeof mail === "string" ? mail : letter(mail);
-  const message = await prepareMessage(new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n")), core.blobs);
-  return core.store.enqueue((tx) => fileMessage(core, tx, { message, now: core.now(), ...filing }));
+  const bytes = new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n"));
+  const { octets, ...message } = await prepareMessage(bytes, core.blobs, { top: topLines(core, filing) });
+  const prepared = { ...message, ...(octets && !withoutOctets && { octets }) };
+  return core.store.enqueue((tx) => fileMessage(core, tx, { message: prepared, now: core.now(), ...filing }));
+}
+
+/** Makes the lines that a parser puts above mail that arrives, or is sent with Bcc. */
+function topLines({ now, site }: MailCore, { kind, auth, bcc = [], receivedOn }: LetterFiling): TopLines {
+  if (kind === "sent" && bcc.length > 0) {
+    const lines = Buffer.from(`${headerField("Bcc", bcc.map(formatAddress).join(", "))}\r\n`);
+    return { lines, bcc: lines.byteLength };
+  }
+  if (kind !== undefined && kind !== "received") return NO_TOP;
+  const { hostname } = site;
+  const session = { ip: "192.0.2.1", helo: "mx.remote.example", reversePath: "ben@remote.example", trace: "trace" };
+  const context = { ...session, hostname, trustedForwarders: [], now: now(), recipient: receivedOn };
+  const verdicts = Object.entries(auth ?? {}).map(([method, verdict]) => `${method}=${verdict}`);
+  const results = [hostname, ...(verdicts.length === 0 ? ["none"] : verdicts)].join("; ");
+  return { lines: Buffer.from(formatTraceFields(context, results)) };
 }
 
 /** The context of sending: parsers that the tests of a file share, and the real transport. */

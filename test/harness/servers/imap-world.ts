@@ -7,7 +7,7 @@ import { atEndOfFile } from "../end.ts";
 import type { Letter } from "../mail/mail.ts";
 import { zone } from "../peers/dns-server.ts";
 import { type Booted, boot, bootBeside, type Person } from "./boot.ts";
-import { fileLetter } from "./core.ts";
+import { fileLetter, type LetterFiling } from "./core.ts";
 
 export interface ImapWorld {
   app: Booted;
@@ -16,7 +16,11 @@ export interface ImapWorld {
   /** Alice's address. */
   alice: string;
   /** Files what arrives at an address of the workspace. */
-  arrive(mail: Letter, at?: string): Promise<{ seq: number; messageId: string; threadId: string }>;
+  arrive(
+    mail: Letter,
+    at?: string,
+    filing?: Partial<LetterFiling>,
+  ): Promise<{ seq: number; messageId: string; threadId: string }>;
   /** Files many messages with these subjects like `arrive`, in one transaction. */
   arriveAll(subjects: readonly string[], at?: string): Promise<{ seq: number; messageId: string; threadId: string }[]>;
   /** Adds a member with a mailbox and a share of Alice's. */
@@ -93,12 +97,12 @@ function worldOf(app: Booted, domain: string, signedIn: (client: ImapAccount) =>
   const { core } = app.opened;
   const port = Number(app.ready.imaps?.split(":")[1]);
   const alice = `alice@${domain}`;
-  const arrive: ImapWorld["arrive"] = async (mail, at = alice) => {
+  const arrive: ImapWorld["arrive"] = async (mail, at = alice, filing = {}) => {
     const route = routeIncomingMail(core.db, at, core.now());
     if (route.kind !== "mailbox") throw new Error(`nobody is at ${at}`);
     // A move to Junk teaches of its sender alone.
     const from = `sender-${++senders}@remote.example`;
-    return fileLetter(core, { from, to: alice, ...mail }, { mailboxId: route.mailboxId, receivedOn: at });
+    return fileLetter(core, { from, to: alice, ...mail }, { mailboxId: route.mailboxId, receivedOn: at, ...filing });
   };
   return {
     app,

@@ -3,7 +3,7 @@ import { asc } from "drizzle-orm";
 import type { Caller } from "../../../src/access/caller.ts";
 import { newId } from "../../../src/base/runtime.ts";
 import { getThread } from "../../../src/mailbox/changing/threads.ts";
-import type { Filed, Filing } from "../../../src/mailbox/filing/filing.ts";
+import type { Filed } from "../../../src/mailbox/filing/filing.ts";
 import { listThreads } from "../../../src/mailbox/reading/listing.ts";
 import type { ThreadFilters } from "../../../src/mailbox/state/views.ts";
 import { splitAddress } from "../../../src/message/address.ts";
@@ -23,7 +23,7 @@ import type { Options } from "../../../src/store/settings.ts";
 import type { Store } from "../../../src/store/store.ts";
 import type { Letter } from "../mail/mail.ts";
 import type { FakeRuntime } from "../runtime.ts";
-import { fileLetter, type TestCore, testCore } from "./core.ts";
+import { fileLetter, type LetterFiling, type TestCore, testCore } from "./core.ts";
 
 export interface World {
   core: TestCore;
@@ -39,11 +39,7 @@ export interface World {
   alias(mailboxId: string, address: string): void;
   grant(mailboxId: string, to: Caller, access: GrantAccess): void;
   /** Files a message without advancing the clock. */
-  file(
-    mailboxId: string,
-    mail: Letter | string,
-    filing?: Partial<Omit<Filing, "mailboxId" | "message">>,
-  ): Promise<Filed>;
+  file(mailboxId: string, mail: Letter | string, filing?: Partial<Omit<LetterFiling, "mailboxId">>): Promise<Filed>;
   /** All events so far, with their data. */
   events(): { event: string; data: Record<string, unknown> }[];
 }
@@ -114,8 +110,8 @@ export const codeOf = (act: () => unknown): string | undefined => {
   }
 };
 
-/** Makes a world with one workspace and one person with a mailbox, enough for most tests. */
-export function createAlice() {
+/** Makes a world with one workspace and one person with a mailbox, enough for most tests. `all`: how all of her mail is filed. */
+export function createAlice(all: Parameters<World["file"]>[2] = {}) {
   const world = createWorld();
   const workspaceId = world.workspace("Demo", "example.test");
   const alice = world.user(workspaceId, "alice@example.test", "owner");
@@ -127,13 +123,14 @@ export function createAlice() {
     alice,
     box,
     /** Files a message into her mailbox. */
-    receive: (mail: Letter | string, filing: Parameters<World["file"]>[2] = {}) => world.file(box, mail, filing),
+    receive: (mail: Letter | string, filing: Parameters<World["file"]>[2] = {}) =>
+      world.file(box, mail, { ...all, ...filing }),
     /** Files a message that she sent. */
     send: (mail: Letter, filing: Parameters<World["file"]>[2] = {}) =>
       world.file(
         box,
         { from: "Alice <alice@example.test>", to: "Carol <carol@remote.example>", ...mail },
-        { kind: "sent", sentBy: alice.userId, ...filing },
+        { ...all, kind: "sent", sentBy: alice.userId, ...filing },
       ),
     thread: (id: string) => getThread(world.core, alice, id, { html: true }).thread,
     messages: (id: string) => getThread(world.core, alice, id, { html: true }).messages,

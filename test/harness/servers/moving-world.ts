@@ -334,6 +334,8 @@ export function contentOf(folder: string): Record<string, string[]> {
             if (column === "verified_at") return [column, undefined];
             // It moves on to the last event that was announced.
             if (column === "after_event") return [column, undefined];
+            // Each server reads them anew.
+            if (column === "envelope" || column === "structure") return [column, undefined];
             if (of === undefined)
               return [column, value instanceof Uint8Array ? Buffer.from(value).toString("hex") : value];
             // The conversation may be gone.

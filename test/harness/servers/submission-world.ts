@@ -18,10 +18,10 @@ export interface World extends Booted {
  * Starts an appliance with a scripted server for remote.example; the server for old.example has the same port at 127.0.0.2. Alice
  * has PASSWORD.
  */
-export async function world(): Promise<World> {
+export async function world(env: Record<string, string> = {}): Promise<World> {
   const remote = await startRemoteMx({});
   const booted = await boot(
-    {},
+    env,
     zone({
       "remote.example": { mx: [[10, "mx.remote.example"]] },
       "mx.remote.example": { a: [remote.host] },

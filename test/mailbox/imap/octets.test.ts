@@ -9,8 +9,11 @@ import { getRawMessage } from "../../../src/mailbox/reading/messages.ts";
 import { attachments, imapMessages, imapOctets, messageBodies, messages } from "../../../src/store/schema.ts";
 import { createAlice } from "../../harness/servers/mailbox-world.ts";
 
+/** Mail from before octets were kept. */
+const BEFORE = { withoutOctets: true };
+
 function office() {
-  const alice = createAlice();
+  const alice = createAlice(BEFORE);
   const lines: string[] = [];
   const woken: string[] = [];
   const octets = createOctets({
@@ -130,7 +133,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
     ["back by an hour", -3_600_000],
     ["ahead by a day", 86_400_000],
   ])("waits as long and rests no longer when the clock is set %s", async (_, by) => {
-    const alice = createAlice();
+    const alice = createAlice(BEFORE);
     const { core, runtime, box } = alice;
     let took = 0;
     const octets = createOctets({
@@ -138,7 +141,7 @@ describe("mail of a mailbox that was opened over IMAP", () => {
       parser: {
         ...core.parser,
         composeStored: (parts, source) => {
-          if (parts.text.includes("First")) {
+          if ("text" in parts && parts.text.includes("First")) {
             runtime.setBy(by);
             runtime.advanceTo(runtime.now() + took);
           }
@@ -162,14 +165,16 @@ describe("mail of a mailbox that was opened over IMAP", () => {
 
   test("what cannot be composed holds up nothing, and what a store lacks for a moment is composed later", async () => {
     const [fails, later] = [new Error("gone"), unavailable("later")];
-    const alice = createAlice();
+    const alice = createAlice(BEFORE);
     let error: unknown;
     const octets = createOctets({
       ...alice.core,
       parser: {
         ...alice.core.parser,
         composeStored: (parts, source) =>
-          error && parts.text.includes("Odd") ? Promise.reject(error) : alice.core.parser.composeStored(parts, source),
+          error && "text" in parts && parts.text.includes("Odd")
+            ? Promise.reject(error)
+            : alice.core.parser.composeStored(parts, source),
       },
     });
     await alice.receive({ text: "Odd" });

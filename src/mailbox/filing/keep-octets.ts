@@ -1,0 +1,167 @@
+/**
+ * Prepares the octets of a message for keeping (rules: Octets): without the attachments that are blobs anyway, packed, with
+ * what mail apps ask for most. Uses no database, so that a parser can run it.
+ */
+import {
+  type FieldLines,
+  isBccField,
+  readFieldLines,
+  unfoldHeaderValue,
+  withoutRanges,
+} from "../../message/headers.ts";
+import { formatBodyStructure, formatImapEnvelope, openMessageContent } from "../../message/imap-data.ts";
+import type { ParsedMessage } from "../../message/parse.ts";
+import {
+  cutSkeleton,
+  packSkeleton,
+  type ReadContent,
+  type Skeleton,
+  streamOctets,
+  unpackSkeleton,
+} from "../../message/skeleton.ts";
+import { type Part, parseHeaderValue } from "../../message/structure.ts";
+import type { Blobs } from "../../store/blobs.ts";
+import type { HiddenOctets } from "../../store/schema.ts";
+
+/** The octets of a message as they are kept. */
+export interface KeptOctets {
+  /** Number of all octets. */
+  size: number;
+  /** SHA-256 of all octets, and of those that everybody sees, where these are fewer. */
+  digest: Uint8Array;
+  servedDigest?: Uint8Array;
+  hidden: HiddenOctets[];
+  /** ENVELOPE as everybody sees it; absent if it is long. */
+  envelope?: string;
+  structure?: string;
+  /** The packed skeleton, or the blob that has it where it is large. */
+  skeleton: Uint8Array | { blob: string };
+}
+
+/** The octets of a message that has been read, and where its attachments are in them. */
+export interface CutOctets {
+  bytes: Uint8Array;
+  structure: Part | undefined;
+  skeleton: Skeleton;
+}
+
+/** Lines of this server that go on top of a message. */
+export interface TopLines {
+  lines: Uint8Array;
+  /** Octets at their beginning that are a Bcc field. */
+  bcc?: number;
+}
+
+export const NO_TOP: TopLines = { lines: new Uint8Array() };
+
+/** Bytes of a packed skeleton that is kept in a row; a larger one is a blob. */
+const LARGEST_IN_ROW = 64 * 1024;
+/** Most characters of an envelope or a structure that is kept. */
+const LONGEST_KEPT = 4_000;
+
+/**
+ * Cuts the attachments out of the octets of a message, once their digest proves that they come back. `structure`: of the message,
+ * if it can be read.
+ */
+export async function cutOctets(
+  bytes: Uint8Array,
+  structure: Part | undefined,
+  attachments: ParsedMessage["attachments"],
+): Promise<CutOctets> {
+  const parts = attachments.flatMap(({ source, content }, position) =>
+    source ? { ...source, position, content } : [],
+  );
+  const skeleton = cutSkeleton(bytes, parts);
+  if (skeleton.cuts.length === 0) return { bytes, structure, skeleton };
+  const restored = new Bun.CryptoHasher("sha256");
+  const readContent: ReadContent = async (position, from, to) =>
+    attachments[position]?.content.subarray(from, to) ?? new Uint8Array();
+  for await (const piece of streamOctets(skeleton, readContent)) restored.update(piece);
+  const isProved = restored.digest().equals(new Bun.CryptoHasher("sha256").update(bytes).digest());
+  return { bytes, structure, skeleton: isProved ? skeleton : { bytes, cuts: [] } };
+}
+
+/**
+ * Packs octets below the lines of this server. `hostname`: whose Authentication-Results among the message's own are not served,
+ * since somebody else wrote them (RFC 8601 §5). Rejects with the error of the file system if a large one cannot be written.
+ */
+export async function keepOctets(
+  { bytes, structure, skeleton }: CutOctets,
+  { lines, bcc = 0 }: TopLines,
+  blobs: Pick<Blobs, "write">,
+  hostname?: string,
+): Promise<KeptOctets> {
+  const top = lines.byteLength;
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const hidden: HiddenOctets[] = bcc === 0 ? [] : [[0, bcc, "bcc"]];
+  for (const field of readFieldLines(buffer)) {
+    const why = isBccField(field) ? "bcc" : isResultsOf(buffer, field, hostname) ? "results" : undefined;
+    if (why !== undefined) hide(hidden, [top + field.start, top + field.end, why]);
+  }
+  const hash = new Bun.CryptoHasher("sha256").update(lines).update(bytes);
+  const below = {
+    bytes: Buffer.concat([lines, skeleton.bytes]),
+    cuts: skeleton.cuts.map((cut) => ({ ...cut, at: cut.at + top })),
+  };
+  const packed = packSkeleton(below);
+  const unpacked = unpackSkeleton(packed);
+  if (!below.bytes.equals(unpacked.bytes) || !Bun.deepEquals(below.cuts, unpacked.cuts))
+    throw new Error("octets were not packed as they are");
+  const content = structure ? { bytes: buffer, root: structure } : openMessageContent(buffer);
+  const told = formatBodyStructure(content, true);
+  const whole = Buffer.concat([lines, buffer.subarray(0, content.root.header.bodyStart)]);
+  const envelope = formatImapEnvelope(withoutHidden(whole, hidden).toString("latin1"));
+  return {
+    size: top + bytes.byteLength,
+    digest: hash.digest(),
+    hidden,
+    ...(hidden.length > 0 && { servedDigest: digestWithout(hidden, [lines, bytes]) }),
+    ...(envelope.length <= LONGEST_KEPT && { envelope }),
+    ...(told.length <= LONGEST_KEPT && { structure: told }),
+    skeleton: packed.byteLength <= LARGEST_IN_ROW ? packed : { blob: await blobs.write(packed) },
+  };
+}
+
+/** Ranges that are hidden, at most; of a message with more, nothing of the header is served from the last one on. */
+const MOST_HIDDEN = 100;
+
+function hide(hidden: HiddenOctets[], range: HiddenOctets): void {
+  const last = hidden.at(-1);
+  const continues = last && last[1] === range[0] && last[2] === range[2];
+  if (last && (continues || hidden.length >= MOST_HIDDEN)) last[1] = range[1];
+  else hidden.push(range);
+}
+
+/** True for a field Authentication-Results of that server (RFC 8601 §2.2). */
+function isResultsOf(buffer: Buffer, { start, end, first }: FieldLines, hostname: string | undefined): boolean {
+  if (hostname === undefined || !/^authentication-results[ \t]*:/i.test(first)) return false;
+  const value = buffer.toString("latin1", start, Math.min(end, start + LONGEST_KEPT));
+  const { value: server } = parseHeaderValue(unfoldHeaderValue(value.slice(value.indexOf(":") + 1)));
+  return server.split(/\s/, 1)[0] === hostname.toLowerCase();
+}
+
+/** SHA-256 of pieces of octets without ranges of them. */
+function digestWithout(hidden: readonly HiddenOctets[], pieces: readonly Uint8Array[]): Uint8Array {
+  const hash = new Bun.CryptoHasher("sha256");
+  let offset = 0;
+  for (const piece of pieces) {
+    let at = 0;
+    for (const [start, end] of hidden) {
+      if (end <= offset || start >= offset + piece.byteLength) continue;
+      hash.update(piece.subarray(at, start - offset));
+      at = end - offset;
+    }
+    hash.update(piece.subarray(at));
+    offset += piece.byteLength;
+  }
+  return hash.digest();
+}
+
+/** Octets without those that are hidden from a reader. */
+export const withoutHidden = (octets: Buffer, hidden: readonly HiddenOctets[]): Buffer =>
+  hidden.length === 0
+    ? octets
+    : withoutRanges(
+        octets,
+        hidden.map(([start, end]) => ({ start, end })),
+      );

@@ -1,0 +1,107 @@
+/** Reads the octets of messages that were kept as they came or left (rules: Octets). */
+import { eq, sql } from "drizzle-orm";
+import { readHeaders } from "../../message/headers.ts";
+import { DamagedSkeleton, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
+import type { Reader } from "../../store/core.ts";
+import { attachments, type HiddenOctets, messageOctets, messages } from "../../store/schema.ts";
+import { prepared } from "../../store/statement.ts";
+import type { Db } from "../../store/store.ts";
+import { withoutHidden } from "../filing/keep-octets.ts";
+import { composeOctets, type KeptParts } from "./composers.ts";
+
+const statements = prepared((db) => ({
+  of: db
+    .select({
+      seq: messageOctets.messageSeq,
+      size: messageOctets.size,
+      hidden: messageOctets.hidden,
+      envelope: messageOctets.envelope,
+      structure: messageOctets.structure,
+      sentBy: messages.sentBy,
+    })
+    .from(messageOctets)
+    .innerJoin(messages, eq(messages.seq, messageOctets.messageSeq))
+    .where(sql`${messageOctets.messageSeq} in (select value from json_each(${sql.placeholder("seqs")}))`)
+    .prepare(),
+  skeleton: db
+    .select({ digest: messageOctets.digest, skeleton: messageOctets.skeleton, blob: messageOctets.blob })
+    .from(messageOctets)
+    .where(eq(messageOctets.messageSeq, sql.placeholder("seq")))
+    .prepare(),
+  files: db
+    .select({ blob: attachments.blob, size: attachments.size })
+    .from(attachments)
+    .where(eq(attachments.messageSeq, sql.placeholder("seq")))
+    .orderBy(attachments.position)
+    .prepare(),
+}));
+
+/** Properties of the octets of a message as a person sees them, known without reading them. */
+export interface KeptDescription {
+  /** messages.seq */
+  seq: number;
+  /** Number of all octets. */
+  size: number;
+  /** Number of those that the person sees. */
+  visibleSize: number;
+  /** Ranges that the person does not see. */
+  hidden: readonly HiddenOctets[];
+  /** ENVELOPE and BODYSTRUCTURE; null where the octets tell them. */
+  envelope: string | null;
+  structure: string | null;
+}
+
+/** Describes those of these messages (messages.seq) whose octets were kept. The author alone sees a Bcc (rules: Bcc). */
+export function describeKeptOctets(db: Db, seqs: readonly number[], userId: string): Map<number, KeptDescription> {
+  const rows = statements(db).of.all({ seqs: JSON.stringify(seqs) });
+  return new Map(rows.map((row) => [row.seq, describeRow(row, row.sentBy === userId)]));
+}
+
+type Row = ReturnType<ReturnType<typeof statements>["of"]["all"]>[number];
+
+function describeRow({ sentBy: _, hidden: all, envelope, ...row }: Row, isAuthor: boolean): KeptDescription {
+  const hidden = (all ?? []).filter(([, , why]) => why !== "bcc" || !isAuthor);
+  const visibleSize = hidden.reduce((size, [start, end]) => size - (end - start), row.size);
+  // The envelope that is kept has no Bcc.
+  const seesBcc = isAuthor && all?.some(([, , why]) => why === "bcc") === true;
+  return { ...row, hidden, visibleSize, envelope: seesBcc ? null : envelope };
+}
+
+/** The octets of a message as its author sees them; undefined if none were kept. @throws as restoreOctets */
+export async function readKeptOctets({ db, blobs }: Reader, seq: number): Promise<Uint8Array | undefined> {
+  const row = statements(db).of.get({ seqs: JSON.stringify([seq]) });
+  if (!row) return undefined;
+  const kept = describeRow(row, true);
+  return (await composeOctets(readKeptParts(db, kept), blobs.read)).content.bytes;
+}
+
+/** Reads what it takes to put kept octets together. @throws DamagedSkeleton if the row is gone */
+export function readKeptParts(db: Db, { seq, size, hidden }: KeptDescription): KeptParts {
+  const { files, skeleton } = statements(db);
+  const row = skeleton.get({ seq });
+  const packed = row?.skeleton ?? row?.blob;
+  if (!row || !packed) throw new DamagedSkeleton("there is none");
+  return { skeleton: packed, digest: row.digest, size, hidden, files: files.all({ seq }) };
+}
+
+/**
+ * The header that kept octets in a row begin with, without what is hidden; undefined where the row does not tell, and if it is
+ * damaged.
+ */
+export function readKeptHeader(db: Db, { seq, hidden }: KeptDescription): Buffer | undefined {
+  const packed = statements(db).skeleton.get({ seq })?.skeleton;
+  if (!packed) return undefined;
+  let skeleton: Skeleton;
+  try {
+    skeleton = unpackSkeleton(packed);
+  } catch (error) {
+    if (error instanceof DamagedSkeleton) return undefined;
+    throw error;
+  }
+  const { bytes, cuts } = skeleton;
+  const octets = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const { bodyStart } = readHeaders(octets);
+  // All of a message may be an attachment of it, which has the original.
+  if (cuts[0] && cuts[0].at <= bodyStart) return undefined;
+  return withoutHidden(octets.subarray(0, bodyStart), hidden);
+}

@@ -1,0 +1,320 @@
+/**
+ * The octets of mail over real sockets (rules: Octets): what came and what was handed in is what mail apps fetch, byte for byte,
+ * below this server's own fields, and what was sent is what was signed and transmitted.
+ */
+import { afterEach, beforeAll, describe, expect, test } from "bun:test";
+import { eq } from "drizzle-orm";
+import { sweepUnnamedBlobs } from "../../src/mailbox/changing/removal.ts";
+import { attachments, messageOctets } from "../../src/store/schema.ts";
+import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
+import { connectSmtp } from "../harness/clients/smtp-client.ts";
+import { appPassword } from "../harness/servers/imap-world.ts";
+import { signedIn, type World, world } from "../harness/servers/submission-world.ts";
+
+const HOUR = 3_600_000;
+const ALICE = "alice@example.test";
+
+let it: World;
+let hers: ImapAccount;
+const portOf = ({ ready }: World): number => Number(ready.imaps?.split(":")[1]);
+beforeAll(async () => {
+  it = await world({ MAILROOM_IMAPS: "127.0.0.1:0" });
+  hers = await imapAccount(portOf(it), ALICE, appPassword(it));
+});
+
+/** The last message of a folder: all of it, or an item of it, latin1. */
+async function last(folder: string, item = "BODY.PEEK[]", client = hers): Promise<string> {
+  await client.say(`SELECT ${folder}`);
+  const { untagged, status, text } = await client.say(`FETCH * (${item})`);
+  const line = untagged.find((one) => one.includes("FETCH (")) ?? "";
+  const [, octets] = /\{\d+\}\r\n([\s\S]*)\)$/.exec(line) ?? [];
+  return octets ?? (line === "" ? `${status} ${text}` : line);
+}
+
+async function arrives(message: string, to: string | string[] = ALICE): Promise<void> {
+  const client = await connectSmtp(it.mx);
+  expect((await client.deliver({ to }, message)).code).toBe(250);
+  client.destroy();
+}
+
+/** Returns what is below the fields that this server put on top. */
+const below = (octets: string): string =>
+  /^Return-Path: [^\r]*\r\nReceived: (?:[^\r]|\r\n\t)*\r\nAuthentication-Results: (?:[^\r]|\r\n\t)*\r\n([\s\S]*)$/.exec(
+    octets,
+  )?.[1] ?? `nothing of: ${octets}`;
+
+const lines = (...all: string[]): string => all.map((line) => `${line}\r\n`).join("");
+const HEADER = ["From: Ben <ben@remote.example>", `To: ${ALICE}`];
+/** Base64 of many bytes in lines of `length`. */
+const base64 = (bytes: Uint8Array, length: number, end = "\r\n"): string =>
+  (
+    Buffer.from(bytes)
+      .toString("base64")
+      .match(new RegExp(`.{1,${length}}`, "g")) ?? []
+  ).join(end);
+const noise = (count: number, seed = 7): Uint8Array => {
+  let state = seed;
+  return Uint8Array.from({ length: count }, () => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state & 0xff;
+  });
+};
+const mixed = (...parts: string[]): string =>
+  `${lines(...HEADER, "Subject: Parts", "MIME-Version: 1.0", 'content-TYPE:  multipart/mixed;\tboundary="b b"', "")}A preamble that is no note of a program, but text\r\n${parts.map((part) => `--b b\r\n${part}\r\n`).join("")}--b b--\r\nAn epilogue\r\n`;
+const file = (encoded: string): string =>
+  lines("Content-Type: application/pdf; name=a.pdf; x=1", "Content-Transfer-Encoding: BASE64", "") + encoded;
+const sound = base64(noise(5_000), 76);
+
+const MAIL: [what: string, message: string][] = [
+  [
+    "signed with OpenPGP, odd spaces and all",
+    lines(
+      ...HEADER,
+      "Subject: Signed",
+      "MIME-Version: 1.0",
+      'Content-Type: multipart/signed; micalg="pgp-sha512"; protocol="application/pgp-signature"; boundary=s',
+      "",
+      "--s",
+      "Content-Type: text/plain; charset=utf-8; format=flowed",
+      "Content-Transfer-Encoding: quoted-printable",
+      "",
+      "Gr=C3=BC=C3=9Fe =",
+      " trailing=20",
+      "",
+      "--s",
+      'Content-Type: application/pgp-signature; name="OpenPGP_signature.asc"',
+      "Content-Description: OpenPGP digital signature",
+      "",
+      "-----BEGIN PGP SIGNATURE-----",
+      "",
+      "abcdefg",
+      "-----END PGP SIGNATURE-----",
+      "--s--",
+    ),
+  ],
+  ["of eight bits, without MIME", `${lines(...HEADER, "Subject: Gr\u00fc\u00dfe", "")}Gr\u00fc\u00dfe\t \r\n\r\n\r\n`],
+  ["without a body", lines(...HEADER, "Subject: Nothing")],
+  ["with a file that is encoded as everybody does", mixed(lines("", "Text"), file(`${sound}\r\n`))],
+  ["with short and long lines of base64", mixed(file(base64(noise(4_000), 60)), file(base64(noise(4_000, 3), 400)))],
+  ["with a space in the base64", mixed(file(sound.replace("\r\n", " \r\n")))],
+  ["with bits behind the base64", mixed(file(`${sound.slice(0, -4)}QQ==`), file(`${sound.slice(0, -4)}QR==`))],
+  ["with text behind the base64", mixed(file(`${sound}\r\nText behind it\r\n`))],
+  ["with the same file twice", mixed(file(`${sound}\r\n\r\n`), file(sound), file("QQ=="))],
+  [
+    "with an invitation whose type has parameters",
+    mixed(
+      lines("Content-Type: text/calendar; method=REQUEST; charset=us-ascii", "", "BEGIN:VCALENDAR", "END:VCALENDAR"),
+    ),
+  ],
+  ["with a multipart that never ends", mixed("Content-Type: multipart/alternative; boundary=c\r\n\r\n--c\r\n\r\nText")],
+  [
+    "that no compression makes small",
+    lines(...HEADER, "Subject: Large", "") +
+      Array.from({ length: 4_000 }, (_, i) => Buffer.from(noise(40, i + 1)).toString("hex")).join("\r\n") +
+      "\r\n",
+  ],
+];
+
+describe("what came is what is fetched", () => {
+  test.each(MAIL)("mail %s", async (_, message) => {
+    await arrives(message);
+    // The line end before the dot belongs to the message.
+    const came = Buffer.from(`${message}\r\n`).toString("latin1");
+    const octets = await last("INBOX");
+    expect(below(octets)).toBe(came);
+    expect(await last("INBOX", "RFC822.SIZE")).toContain(`RFC822.SIZE ${octets.length})`);
+    const header = await last("INBOX", "BODY.PEEK[HEADER]");
+    expect(octets).toStartWith(header);
+    expect(await last("INBOX", "BODY.PEEK[TEXT]")).toBe(octets.slice(header.length));
+    expect(await last("INBOX", "BODY.PEEK[]<200.300>")).toBe(octets.slice(200, 500));
+  });
+
+  test("NUL aside", async () => {
+    await arrives(`${lines(...HEADER, "Subject: Nul", "")}a\0b`);
+    expect(below(await last("INBOX"))).toBe(`${lines(...HEADER, "Subject: Nul", "")}ab\r\n`);
+  });
+
+  test("below where it came from, for whom if for one alone, and what was proved", async () => {
+    const ben = it.join("ben@example.test");
+    await arrives(lines(...HEADER, "Subject: One", "", "One"));
+    const [first = "", ...fields] = (await last("INBOX", "BODY.PEEK[HEADER]")).split(/\r\n(?!\t)/);
+    expect(first).toBe("Return-Path: <sender@remote.example>");
+    expect(fields[0]).toMatch(
+      /^Received: from client\.example \(\[127\.0\.0\.1\]\)\r\n\tby \S+ \(Mailroom\) with ESMTP id \S+\r\n\tfor <alice@example\.test>;\r\n\t\w{3}, \d\d \w{3} \d{4} [\d:]{8} \+0000$/,
+    );
+    expect(fields[1]).toMatch(/^Authentication-Results: \S+;\r\n\tspf=\w+/);
+    await arrives(lines(...HEADER, "Subject: Two", "", "Two"), [ALICE, ben.email]);
+    expect(await last("INBOX", "BODY.PEEK[HEADER]")).not.toContain("for <");
+  });
+
+  test("but results in this server's name, which others wrote, and a Bcc", async () => {
+    const { hostname } = it.core.site;
+    const others = ["Authentication-Results: other.example; spf=pass", "X-Last: 1"];
+    const hidden = [
+      `Authentication-Results: (ours) ${hostname.toUpperCase()} 1;\r\n spf=pass`,
+      "Bcc: secret@remote.example,\r\n\tben@remote.example",
+    ];
+    await arrives(lines(hidden[0] as string, ...HEADER, hidden[1] as string, "Subject: Hidden", ...others, "", "Text"));
+    const octets = await last("INBOX");
+    expect(below(octets)).toBe(`${lines(...HEADER, "Subject: Hidden", ...others, "", "Text")}\r\n`);
+    expect(await last("INBOX", "RFC822.SIZE")).toContain(`RFC822.SIZE ${octets.length})`);
+    expect(await last("INBOX", "ENVELOPE")).not.toContain("secret");
+    expect(await last("INBOX", "BODY.PEEK[HEADER]")).toBe(octets.slice(0, octets.indexOf("\r\n\r\n") + 4));
+  });
+});
+
+describe("what was handed in is what is fetched", () => {
+  test.each(MAIL)("an app appends mail %s", async (_, message) => {
+    const octets = Buffer.from(message.replace("Subject: ", `Message-ID: <${Bun.hash(message)}@app>\r\nSubject: `));
+    hers.write(`a APPEND Archive {${octets.length}}\r\n`);
+    expect(await hers.line()).toStartWith("+ ");
+    hers.write(octets);
+    hers.write("\r\n");
+    while (!/^a /.test((await hers.line()) ?? "a ")) {}
+    expect(await last("Archive")).toBe(octets.toString("latin1"));
+  });
+
+  test("an app submits, and its author alone sees the Bcc", async () => {
+    const smtp = await signedIn(it);
+    const body = lines(
+      'Content-Type: multipart/signed; protocol="application/pkcs7-signature"; boundary=s',
+      "MIME-Version: 1.0",
+      "",
+      "--s",
+      "Content-Type: text/plain",
+      "",
+      "Hello ",
+      "--s",
+      "Content-Type: application/pkcs7-signature; name=smime.p7s",
+      "Content-Transfer-Encoding: base64",
+      "",
+      base64(noise(2_000), 64),
+      "--s--",
+    );
+    const header = lines(
+      "From: Alice <alice@example.test>",
+      "To: carol@remote.example",
+      "Message-ID: <sub@app>",
+      "Date: Mon, 05 Jan 2026 08:00:00 +0000",
+      "Subject: Handed in",
+    );
+    await smtp.expect(250, "MAIL FROM:<alice@example.test>");
+    for (const to of ["carol@remote.example", "dave@remote.example"]) await smtp.expect(250, `RCPT TO:<${to}>`);
+    await smtp.expect(354, "DATA");
+    smtp.write(`${header}${body}.\r\n`);
+    expect((await smtp.reply()).code).toBe(250);
+    smtp.destroy();
+    const whole = await last("Sent");
+    expect(whole).toMatch(/^Bcc: dave@remote\.example\r\nDKIM-Signature: /);
+    const octets = whole.slice(whole.indexOf("\r\n") + 2);
+    expect(octets).toEndWith(`${header}${body}`);
+    await it.server.settled();
+    expect(it.remote.messages.at(-1)?.content).toBe(octets);
+    const ben = it.join("reader@example.test", "member", { access: "full" });
+    const his = await imapAccount(portOf(it), ben.email, ben.key);
+    expect(await last(`Shared/${ALICE}/Sent`, "BODY.PEEK[]", his)).toBe(octets);
+    expect(await last(`Shared/${ALICE}/Sent`, "RFC822.SIZE", his)).toContain(`RFC822.SIZE ${octets.length})`);
+    expect(await last(`Shared/${ALICE}/Sent`, "ENVELOPE", his)).not.toContain("dave");
+    expect(await last("Sent", "ENVELOPE")).toContain('"dave"');
+    his.end();
+  });
+});
+
+test("what comes from a mailbox of this server is what was transmitted, below where it came from", async () => {
+  const sent = await it.api.post("/send", { from: ALICE, to: [ALICE], subject: "To myself", text: "Hello" });
+  expect(sent.status).toBe(202);
+  await it.server.settled();
+  const octets = await last("Sent");
+  const [returnPath, received, ...rest] = (await last("INBOX")).split(/\r\n(?!\t)/);
+  expect(returnPath).toBe(`Return-Path: <${ALICE}>`);
+  expect(received).toMatch(/^Received: by \S+ \(Mailroom\) id msg_\w+\r\n\tfor <alice@example\.test>;\r\n\t\w{3}, /);
+  expect(rest.join("\r\n")).toBe(octets.replaceAll(/\r\n\t/g, "\r\n\t"));
+});
+
+test("what waited for approval is what was signed, with its Bcc for its author", async () => {
+  const policy = { send: "hold" };
+  const key = await it.api.post<{ key: string }>("/api/admin/v1/keys", {
+    name: "Held",
+    scopes: ["read", "send"],
+    policy,
+  });
+  const request = {
+    from: ALICE,
+    to: ["carol@remote.example"],
+    bcc: ["dave@remote.example"],
+    subject: "Held",
+    text: "Hi",
+  };
+  const held = await it.apiWith(key.body.key).post<{ emailId: string }>("/send", request);
+  const approver = it.apiWith(it.keyOf(it.owner.userId, ["approve"]));
+  const approved = await approver.post(`/api/admin/v1/holds/${held.body.emailId}/approve`, {});
+  expect([key.status, held.status, approved.status]).toEqual([201, 202, 200]);
+  await it.server.settled();
+  expect(await last("Sent")).toBe(`Bcc: dave@remote.example\r\n${it.remote.messages.at(-1)?.content}`);
+});
+
+test("what the API sends is what was signed and transmitted", async () => {
+  const content = Buffer.from(noise(3_000)).toString("base64");
+  const sent = await it.api.post("/send", {
+    ...{ from: ALICE, to: ["carol@remote.example"], subject: "Signed", text: "Grüße", html: "<p>Grüße</p>" },
+    attachments: [{ filename: "a.bin", contentType: "application/octet-stream", content }],
+  });
+  expect(sent.status).toBe(202);
+  await it.server.settled();
+  expect(await last("Sent")).toBe(it.remote.messages.at(-1)?.content ?? "");
+});
+
+describe("octets that are not whole", () => {
+  let restore: (() => void) | undefined;
+  afterEach(() => restore?.());
+
+  async function damaged(change: Record<string, unknown>): Promise<void> {
+    await arrives(mixed(file(sound)));
+    const { db } = it.core;
+    const row = db.select().from(messageOctets).all().at(-1);
+    if (!row) throw new Error("nothing is kept");
+    const where = eq(messageOctets.messageSeq, row.messageSeq);
+    restore = () => db.update(messageOctets).set(row).where(where).run();
+    db.update(messageOctets).set(change).where(where).run();
+  }
+
+  test.each([
+    ["with another digest", { digest: Buffer.alloc(32) }],
+    ["damaged", { skeleton: Buffer.from("nothing") }],
+    ["gone", { skeleton: null }],
+    ["in a blob that is gone", { skeleton: null, blob: "0".repeat(64) }],
+  ])("%s are never served, and what is known of them is", async (_, change) => {
+    await damaged(change);
+    expect(await last("INBOX")).toStartWith("NO [SERVERBUG]");
+    expect(await last("INBOX", "BODY.PEEK[TEXT]")).toStartWith("NO [SERVERBUG]");
+    expect(await last("INBOX", "ENVELOPE")).toContain('"Parts"');
+    it.lines.length = 0;
+  });
+});
+
+test("those of large mail are a blob, which stays as long as the message", async () => {
+  const { db, blobs, store } = it.core;
+  await arrives(MAIL.at(-1)?.[1] ?? "");
+  const octets = await last("INBOX");
+  const row = db.select().from(messageOctets).all().at(-1);
+  const { blob, skeleton } = row ?? {};
+  expect([typeof blob, skeleton]).toEqual(["string", null]);
+  const files = () =>
+    db
+      .select()
+      .from(attachments)
+      .all()
+      .map((one) => one.blob);
+  const before = new Set(files());
+  await sweepUnnamedBlobs(it.core, Date.now() + 2 * HOUR);
+  expect(await last("INBOX")).toBe(octets);
+  for (const name of before) expect(await (await blobs.file(name)).exists()).toBe(true);
+  store.transact((tx) =>
+    tx
+      .delete(messageOctets)
+      .where(eq(messageOctets.messageSeq, row?.messageSeq ?? 0))
+      .run(),
+  );
+  await sweepUnnamedBlobs(it.core, Date.now() + 2 * HOUR);
+  expect(await (await blobs.file(blob ?? "")).exists()).toBe(false);
+});
