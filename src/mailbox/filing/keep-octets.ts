@@ -11,14 +11,7 @@ import {
 } from "../../message/headers.ts";
 import { formatBodyStructure, formatImapEnvelope, openMessageContent } from "../../message/imap-data.ts";
 import type { ParsedMessage } from "../../message/parse.ts";
-import {
-  cutSkeleton,
-  packSkeleton,
-  type ReadContent,
-  type Skeleton,
-  streamOctets,
-  unpackSkeleton,
-} from "../../message/skeleton.ts";
+import { cutSkeleton, packSkeleton, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
 import { type Part, parseHeaderValue } from "../../message/structure.ts";
 import type { Blobs } from "../../store/blobs.ts";
 import type { HiddenOctets } from "../../store/schema.ts";
@@ -59,26 +52,16 @@ const LARGEST_IN_ROW = 64 * 1024;
 /** Most characters of an envelope or a structure that is kept. */
 const LONGEST_KEPT = 4_000;
 
-/**
- * Cuts the attachments out of the octets of a message, once their digest proves that they come back. `structure`: of the message,
- * if it can be read.
- */
-export async function cutOctets(
+/** Cuts the attachments out of the octets of a message. `structure`: of the message, if it can be read. */
+export function cutOctets(
   bytes: Uint8Array,
   structure: Part | undefined,
   attachments: ParsedMessage["attachments"],
-): Promise<CutOctets> {
+): CutOctets {
   const parts = attachments.flatMap(({ source, content }, position) =>
     source ? { ...source, position, content } : [],
   );
-  const skeleton = cutSkeleton(bytes, parts);
-  if (skeleton.cuts.length === 0) return { bytes, structure, skeleton };
-  const restored = new Bun.CryptoHasher("sha256");
-  const readContent: ReadContent = async (position, from, to) =>
-    attachments[position]?.content.subarray(from, to) ?? new Uint8Array();
-  for await (const piece of streamOctets(skeleton, readContent)) restored.update(piece);
-  const isProved = restored.digest().equals(new Bun.CryptoHasher("sha256").update(bytes).digest());
-  return { bytes, structure, skeleton: isProved ? skeleton : { bytes, cuts: [] } };
+  return { bytes, structure, skeleton: cutSkeleton(bytes, parts) };
 }
 
 /**
