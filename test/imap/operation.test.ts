@@ -66,6 +66,7 @@ test("metrics count the messages that are ready, wait, cannot be read, and are n
   for (const subject of ["One", "Two", "Three"]) await before(subject);
   const client = await world.client();
   await client.say("SELECT INBOX");
+  await app.advance(3_000);
   await before("Four");
   expect(await shown()).toEqual({ ready: "3", waiting: "1", lost: "0", changed: "0" });
   $client.run("UPDATE imap_messages SET octets = 2 WHERE octets = 0");

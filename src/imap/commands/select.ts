@@ -9,9 +9,6 @@ import { findSequenceNumber, listUidGaps, openImapView, type View } from "../vie
 import { expungeDeleted, isExpungeForbidden } from "./expunge.ts";
 import { formatListResponse } from "./list.ts";
 
-/** How long a client waits for its mail to be ready for it, the first time. */
-const MOST_WAIT_MS = 20_000;
-
 const FLAGS = ["\\Seen", "\\Flagged", "\\Draft", ...FLAG_BITS.map(([name]) => name)];
 /** Labels of a mailbox that are told at once; others are told with the messages that have them. */
 const MOST_KEYWORDS = 200;
@@ -27,17 +24,12 @@ export async function runImapSelect(session: ImapSession, parser: Parser, examin
   // RFC 9051 §7.1, RFC 7162 §3.2.11.
   if (hadOne) await session.send("* OK [CLOSED] The one before");
   if (asked) await session.enableCondstore();
-  const { core, folders, octets } = session;
+  const { core, folders } = session;
   const caller = session.caller("select");
   const readOnly = examines || !caller.scopes.has("write");
   const found = findImapMailboxByName(core.db, caller, name);
   if (!found) throw new Refused("No such mailbox", "NONEXISTENT");
   const opened = await folders.opened(found.reach.mailbox.id, found.folder, found.label);
-  const until = core.now() + MOST_WAIT_MS;
-  for (const { id, uidNext } of opened.listHoldingFolders()) {
-    if (await octets.ready(id, uidNext, until - core.now())) continue;
-    throw new Refused("The server still reads the mail of this mailbox; try again in a minute", "UNAVAILABLE");
-  }
   const view = openImapView(folders, found, opened, readOnly);
   const { folder } = view;
   const { mailbox: box, access } = found.reach;

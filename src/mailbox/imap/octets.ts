@@ -68,12 +68,10 @@ export const findIdInOctets = (octets: Uint8Array): string | undefined =>
 const among = sql`(select value from json_each(${sql.placeholder("seqs")}))`;
 const statements = {
   // `octets <> 1`: the index has no others.
+  // The newest of a folder first.
   waiting: statement<{ seq: number }, []>(
-    `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0 ORDER BY folder_id, uid LIMIT ${PORTION}`,
-  ),
-  waitingIn: statement<{ seq: number }, [folderId: number, before: number]>(
-    `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0 AND folder_id = ? AND uid < ?
-     ORDER BY uid LIMIT ${PORTION}`,
+    `SELECT message_seq AS seq FROM imap_messages WHERE octets <> 1 AND octets = 0
+     ORDER BY folder_id DESC, uid DESC LIMIT ${PORTION}`,
   ),
   unready: statement<{ octets: number; count: number }, []>(
     "SELECT octets, count(*) AS count FROM imap_messages WHERE octets <> 1 GROUP BY octets",
@@ -165,9 +163,6 @@ export function createOctets(core: MailCore) {
   let cancelTimer: (() => void) | undefined;
   /** Since when mail waits for the timer, epoch ms. */
   let since: number | undefined;
-  /** The folder that somebody waits for. */
-  let first: { folderId: number; before: number } | undefined;
-  let turn: Promise<unknown> = Promise.resolve();
 
   const listOctetsSources = (seqs: readonly number[]): Source[] =>
     queries(db).source.all({ seqs: JSON.stringify(seqs) });
@@ -229,12 +224,14 @@ export function createOctets(core: MailCore) {
   }
 
   /**
-   * Freezes some of the mail that waits, first that of the folder; returns whether there was any. @throws AppError server_error
-   * 503 if some of it cannot be composed now; the rest is frozen
+   * Freezes some of the mail that waits; returns whether there was any. @throws AppError server_error 503 if some of it cannot be
+   * composed now; the rest is frozen
    */
-  async function freezeSome(folder: typeof first): Promise<boolean> {
-    const waiting = (folder && statements.waitingIn(db).all(folder.folderId, folder.before)) ?? [];
-    const seqs = (waiting.length > 0 ? waiting : statements.waiting(db).all()).map(({ seq }) => seq);
+  async function freezeSome(): Promise<boolean> {
+    const seqs = statements
+      .waiting(db)
+      .all()
+      .map(({ seq }) => seq);
     if (seqs.length === 0) return false;
     let bytes = 0;
     const kept = findSeqsOfKept(seqs);
@@ -254,14 +251,6 @@ export function createOctets(core: MailCore) {
     const failed = all.find((one) => one.status === "rejected");
     if (failed) throw failed.reason;
     return true;
-  }
-
-  /** Freezes some mail once earlier calls are done, so that no message is frozen twice. */
-  function inTurn(folder?: typeof first): Promise<boolean> {
-    const work = (): Promise<boolean> => freezeSome(folder);
-    const done = turn.then(work, work);
-    turn = done;
-    return done;
   }
 
   const octetsKey = ({ seq, filedAt }: Source, author: boolean): string => `${seq} ${filedAt} ${author}`;
@@ -389,22 +378,6 @@ export function createOctets(core: MailCore) {
         return composeHeader(readOctetsParts(source, author, frozen.composer));
       return withContent(seq, userId, ({ bytes, root }) => bytes.subarray(0, root.header.bodyStart));
     },
-    /**
-     * Freezes the mail of a folder whose UID is below `before`, ahead of all other. False if it takes longer than `ms`; it
-     * goes on then.
-     */
-    async ready(folderId: number, before: number, ms: number): Promise<boolean> {
-      const begun = runtime.elapsed();
-      for (;;) {
-        if (!statements.waitingIn(db).get(folderId, before)) return true;
-        first = { folderId, before };
-        if (runtime.elapsed() - begun >= ms) {
-          wake(JOB);
-          return false;
-        }
-        await inTurn(first);
-      }
-    },
     look,
     /** The gauge of what is frozen. */
     samples(): [labels: { octets: string }, count: number][] {
@@ -420,12 +393,10 @@ export function createOctets(core: MailCore) {
     },
     job: {
       name: JOB,
-      // Half of the time is left to other mail, unless somebody waits.
+      // Half of the time is left to other mail.
       async runDue(time) {
-        if (!(await inTurn(first))) return null;
+        if (!(await freezeSome())) return null;
         const now = runtime.now();
-        if (first && statements.waitingIn(db).get(first.folderId, first.before)) return now;
-        first = undefined;
         return now + Math.min(now - time, MOST_REST_MS);
       },
     } satisfies Job as Job,
