@@ -30,7 +30,7 @@ import { parseTime, toIsoTime } from "../base/time.ts";
 import { BLOB_CACHE } from "../store/blob-cache.ts";
 import { BLOB_MARK } from "../store/blob-mark.ts";
 import { giveFileToFolderOwner, requireUnlinked } from "../store/ownership.ts";
-import { listFolderNames, readSmallFile, writeText } from "./durable-files.ts";
+import { listDirectoryNames, readSmallFile, writeText } from "./durable-files.ts";
 
 /** A kind of folder with generations: the file that marks it, and its name for people. */
 export interface FolderKind {
@@ -160,7 +160,7 @@ export function requireBackupFormat(what: string, format: number): void {
 export async function listGenerations(folder: string, kind = BACKUP): Promise<Generation[]> {
   if (!(await isFolderMarkedAs(kind, folder))) throw new AppError("not_found", `${folder} is no ${kind.name}`);
   const parent = join(folder, GENERATIONS);
-  const ids = (await listFolderNames(parent)).filter((name) => !name.startsWith("."));
+  const ids = (await listDirectoryNames(parent)).filter((name) => !name.startsWith("."));
   return ids.map((id) => ({ id, path: join(parent, id) }));
 }
 

@@ -75,7 +75,7 @@ export async function makeFolders(root: string, path: string): Promise<void> {
 
 /** Makes the entries of a folder, and of the folders in it, survive a power cut. */
 export async function syncTree(path: string): Promise<void> {
-  for (const name of await listFolderNames(path)) await syncFolder(join(path, name));
+  for (const name of await listDirectoryNames(path)) await syncFolder(join(path, name));
   await syncFolder(path);
 }
 
@@ -92,7 +92,7 @@ export async function syncFile(path: string): Promise<void> {
 }
 
 /** Names in a folder, in order; none when it does not exist. */
-export async function listFolderNames(folder: string): Promise<string[]> {
+export async function listDirectoryNames(folder: string): Promise<string[]> {
   refuseForeignLinks(folder);
   try {
     return (await readdir(folder)).sort();

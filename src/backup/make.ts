@@ -56,7 +56,7 @@ import {
   filesBelow,
   hashFile,
   isDiskFullError,
-  listFolderNames,
+  listDirectoryNames,
   makeFolder,
   makeFolders,
   readSmallFile,
@@ -174,7 +174,7 @@ export async function prepareBackupFolder(data: string, folder: string, kind = B
   }
   await makeFolder(folder);
   if (!(await isFolderMarkedAs(kind, folder))) {
-    const others = (await listFolderNames(folder)).filter(
+    const others = (await listDirectoryNames(folder)).filter(
       (name) => name !== "lost+found" && !name.startsWith(kind.marker),
     );
     if (others.length > 0) {
@@ -386,7 +386,7 @@ export async function keepNewestGenerations(
 /** Removes unfinished generations, which an interrupted backup was making or removing. */
 export async function sweepUnfinishedGenerations(folder: string): Promise<void> {
   const parent = join(folder, GENERATIONS);
-  for (const name of await listFolderNames(parent)) {
+  for (const name of await listDirectoryNames(parent)) {
     if (name.startsWith(".")) await rm(join(parent, name), { recursive: true });
   }
 }
@@ -400,10 +400,10 @@ export async function sweepBackupBlobs(folder: string, kind = BACKUP): Promise<n
     let next = named.next();
     let removed = 0;
     const pool = join(folder, BLOBS);
-    for (const shard of await listFolderNames(pool)) {
+    for (const shard of await listDirectoryNames(pool)) {
       const wanted = new Set<string>();
       for (; !next.done && next.value.name.slice(0, 2) <= shard; next = named.next()) wanted.add(next.value.name);
-      for (const entry of await listFolderNames(join(pool, shard))) {
+      for (const entry of await listDirectoryNames(join(pool, shard))) {
         if (wanted.has(shard + entry)) continue;
         await unlink(join(pool, shard, entry));
         removed++;

@@ -47,7 +47,7 @@ import {
   copyFile,
   hashFile,
   isDiskFullError,
-  listFolderNames,
+  listDirectoryNames,
   makeFolder,
   makeFolders,
   readSmallFile,
@@ -207,7 +207,7 @@ function requireIdentities(
 
 /** Puts the marker into a folder that is empty or has an interrupted restore. @throws AppError conflict */
 async function claimEmpty(data: string): Promise<void> {
-  const others = (await listFolderNames(data)).filter((name) => !LOCKS.test(name) && name !== "lost+found");
+  const others = (await listDirectoryNames(data)).filter((name) => !LOCKS.test(name) && name !== "lost+found");
   if (others.includes(RESTORING)) await clear(data);
   else if (others.length > 0) {
     throw new AppError("conflict", `the data folder ${data} is not empty (${others[0]}): restore into an empty one`);
@@ -220,7 +220,7 @@ async function claimEmpty(data: string): Promise<void> {
 
 /** Empties the folder, the marker last. */
 async function clear(data: string): Promise<void> {
-  for (const name of await listFolderNames(data)) {
+  for (const name of await listDirectoryNames(data)) {
     if (LOCKS.test(name) || name === RESTORING || name === "lost+found") continue;
     // SQLite may remove its own files meanwhile.
     await rm(join(data, name), { recursive: true, force: true });

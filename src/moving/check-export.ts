@@ -16,7 +16,7 @@ import {
   requireBackupFormat,
   SUMS,
 } from "../backup/backup-layout.ts";
-import { hashFile, listFolderNames, readSmallFile } from "../backup/durable-files.ts";
+import { hashFile, listDirectoryNames, readSmallFile } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
 import { emptyDatabase, MIGRATIONS, migrateDatabase } from "../store/migrate.ts";
@@ -54,7 +54,7 @@ export async function openExport(folder: string, data: string): Promise<FoundExp
   const { manifest, sums } = await readManifest(path);
   const database = join(path, DATABASE);
   // A journal beside the database would be taken for its own.
-  const stray = (await listFolderNames(path)).find((name) => name !== SUMS && !sums.has(name));
+  const stray = (await listDirectoryNames(path)).find((name) => name !== SUMS && !sums.has(name));
   if (stray !== undefined) throw damagedExportError(`${stray} does not belong there`);
   for (const [name, sha256] of sums) {
     if ((await findPlainFileSize(join(path, name))) === undefined) throw damagedExportError(`${name} is missing`);

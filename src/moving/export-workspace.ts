@@ -39,7 +39,7 @@ import {
   findFileSize,
   hashFile,
   isDiskFullError,
-  listFolderNames,
+  listDirectoryNames,
   makeFolder,
   runConcurrently,
   syncFile,
@@ -235,7 +235,7 @@ async function writeExport(core: Core, request: ExportRequest): Promise<Exported
     };
     await writeText(join(unfinished, MANIFEST), `${JSON.stringify(manifest, null, 2)}\n`);
     const sums = new Map<string, string>();
-    for (const name of await listFolderNames(unfinished))
+    for (const name of await listDirectoryNames(unfinished))
       sums.set(name, (await hashFile(join(unfinished, name))).sha256);
     await writeText(join(unfinished, SUMS), formatChecksums(sums));
     await rename(unfinished, join(parent, generation));
