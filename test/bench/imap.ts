@@ -1,6 +1,7 @@
 /**
- * Mail apps over IMAP: a mailbox made ready for the first, pages of envelopes, opening it, a whole folder fetched, searches, and
- * the memory of connections that wait; beside Debian's Dovecot with the same files, where it is installed. Both over TLS.
+ * Mail apps over IMAP, with mail that people and servers wrote: a mailbox that is opened for the first time, pages of envelopes, a
+ * whole folder fetched, searches, and the memory of connections that wait; beside Debian's Dovecot with the same files, where it
+ * is installed. Both over TLS.
  */
 import { Database } from "bun:sqlite";
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from "node:fs";
@@ -13,7 +14,8 @@ import { runJson, type Served, serve } from "../harness/servers/process.ts";
 import { ADDRESS, cpuMs, familyOf, median, newPlace, print, residentMB, settled, timingsInTurn } from "./figures.ts";
 import { messageMaker } from "./generator.ts";
 import { type ImapClient, imapClient } from "./imap-client.ts";
-import { PHRASE, RARE_WORD, seededPlace } from "./seed.ts";
+import { importInto } from "./import.ts";
+import { realMail } from "./real-mail.ts";
 import { pump } from "./smtp-load.ts";
 
 const MESSAGES = Number(process.env.BENCH_MESSAGES ?? 100_000);
@@ -32,6 +34,10 @@ const ROUNDS = Number(process.env.BENCH_ROUNDS ?? 5);
 const ARRIVING = 1_000;
 /** Owner of Dovecot's directories (harness/peers/dovecot.ts). */
 const OWNER = 65_534;
+
+/** A word and a phrase of the corpora. */
+const WORD = "mailbox";
+const PHRASE = "could not be delivered";
 
 const ENVELOPES = "(UID FLAGS INTERNALDATE RFC822.SIZE ENVELOPE)";
 
@@ -100,16 +106,6 @@ service auth {
   return { port, pid: daemon.pid, end: daemon.end };
 }
 
-/** Selects the inbox, which is refused until its mail is ready; returns the ms until it is open. */
-async function firstOpened(client: ImapClient): Promise<number> {
-  const started = performance.now();
-  for (;;) {
-    const refused = await client.command("SELECT INBOX").catch((error: Error) => error);
-    if (typeof refused === "string") return performance.now() - started;
-    if (!refused.message.includes("[UNAVAILABLE]")) throw refused;
-  }
-}
-
 const residentOf = (pid: number): number => familyOf(pid).reduce((sum, one) => sum + residentMB(one), 0);
 
 /** Opens connections that wait for news; returns the kB of each. */
@@ -171,7 +167,8 @@ const imapsOf = ({ ready }: Served): number => Number(String(ready.imaps).split(
 
 export async function imap(): Promise<void> {
   await ingest();
-  const { place, apiKey } = await seededPlace(MESSAGES);
+  const { place, apiKey } = await newPlace("imap");
+  await importInto(place, MESSAGES, realMail());
   const people: { user: string; key: string }[] = [];
   for (let n = 0; n < IDLING / OF_PERSON; n++) {
     const user = `person${n}@example.test`;
@@ -183,10 +180,13 @@ export async function imap(): Promise<void> {
   const server = await serve({ ...place, env: { ...place.env, MAILROOM_IMAPS: "127.0.0.1:0" } });
   const port = imapsOf(server);
   const ours = await imapClient(port, ADDRESS, apiKey, { secure: true });
+  const started = performance.now();
+  await ours.command("SELECT INBOX");
   print({
-    figure: `IMAP: ${MESSAGES} messages made ready for the first app`,
-    value: (await firstOpened(ours)) / 1_000,
-    unit: "s",
+    figure: `IMAP: the first SELECT of ${MESSAGES} messages`,
+    value: performance.now() - started,
+    unit: "ms",
+    toReach: "1000",
   });
   const dovecot = noDovecot === undefined ? await dovecotWith(ours) : undefined;
   const theirs = dovecot && (await imapClient(dovecot.port, ADDRESS, PASSWORD, { secure: true }));
@@ -220,13 +220,13 @@ export async function imap(): Promise<void> {
   await compare(`SELECT of ${MESSAGES} messages`, TIMES, () => "SELECT INBOX");
   await compare(`flags of ${MESSAGES} messages`, 3, () => "FETCH 1:* (UID FLAGS)");
   await compare(`${SYNCED} messages whole`, 3, () => `FETCH 1:${SYNCED} (UID FLAGS BODY.PEEK[])`);
-  await compare("SEARCH of a subject", 3, () => `SEARCH SUBJECT "${RARE_WORD}"`);
+  await compare("SEARCH of a subject", 3, () => `SEARCH SUBJECT "${WORD}"`);
   await compare("SEARCH UNSEEN", 3, () => "SEARCH UNSEEN");
-  await compare("SEARCH SINCE half of them came", 3, () => "SEARCH SINCE 10-Mar-2023");
+  await compare("SEARCH SENTSINCE", 3, () => "SEARCH SENTSINCE 1-Jan-2012");
   await compare("SEARCH of a phrase in a text", 1, () => `SEARCH BODY "${PHRASE}"`);
-  await compare("SEARCH of a word in a text", 1, () => `SEARCH BODY "${RARE_WORD}"`);
-  await compare("SEARCH of a part of words in a text", 1, () => `SEARCH BODY "${RARE_WORD.slice(1)}"`);
-  await compare("SEARCH of a word anywhere", 1, () => `SEARCH TEXT "${RARE_WORD}"`);
+  await compare("SEARCH of a word in a text", 1, () => `SEARCH BODY "${WORD}"`);
+  await compare("SEARCH of a part of words in a text", 1, () => `SEARCH BODY "${WORD.slice(1)}"`);
+  await compare("SEARCH of a word anywhere", 1, () => `SEARCH TEXT "${WORD}"`);
 
   // Anew, since memory that was used before would be used again.
   for (const client of clients) client.close();
