@@ -4,6 +4,7 @@
  */
 import { formatHttpParameters } from "../message/content-type.ts";
 import type { Download } from "../operations/operation.ts";
+import { matchesTag, readRange } from "./ranges.ts";
 import { markStreamedResponse } from "./unread-answers.ts";
 
 /** RFC 9110 §8.3.1, but without parameters. */
@@ -49,25 +50,46 @@ function streamBytes(bytes: Uint8Array): ReadableStream<Uint8Array> {
   );
 }
 
-/** Gives the response with a download, which is streamed. A file supports range requests. */
-export async function downloadResponse({
-  filename,
-  contentType,
-  parameters = [],
-  content,
-}: Download): Promise<Response> {
-  if (!(content instanceof Uint8Array) && !(await content.exists()))
-    throw new Error(`the blob ${content.name} is gone`);
-  const isLarge = content instanceof Uint8Array && content.byteLength > PIECE_BYTES;
-  return markStreamedResponse(
-    new Response(isLarge ? streamBytes(content) : (content as Uint8Array<ArrayBuffer> | Blob), {
-      headers: {
-        "content-type": MEDIA_TYPE.test(contentType)
-          ? contentType + formatHttpParameters(parameters)
-          : "application/octet-stream",
-        "content-disposition": contentDisposition("attachment", filename),
-        "content-security-policy": "sandbox; default-src 'none'",
-      },
-    }),
-  );
+/** `init`: status and headers. The body is streamed. */
+function bytesResponse(bytes: Uint8Array, init: ResponseInit): Response {
+  const isLarge = bytes.byteLength > PIECE_BYTES;
+  return markStreamedResponse(new Response(isLarge ? streamBytes(bytes) : (bytes as Uint8Array<ArrayBuffer>), init));
+}
+
+/** Gives the response with bytes that have a tag, or with the part of them that is asked for. */
+function taggedResponse(request: Request, bytes: Uint8Array, etag: string, headers: Record<string, string>): Response {
+  const tagged = { etag, "accept-ranges": "bytes" };
+  if (matchesTag(request.headers.get("if-none-match"), etag))
+    return new Response(null, { status: 304, headers: tagged });
+  const { byteLength: size } = bytes;
+  const range = readRange(request, size, etag);
+  if (range === "none") {
+    return new Response(null, { status: 416, headers: { ...tagged, "content-range": `bytes */${size}` } });
+  }
+  if (range === "all") return bytesResponse(bytes, { headers: { ...headers, ...tagged } });
+  const { start, end } = range;
+  return bytesResponse(bytes.subarray(start, end), {
+    status: 206,
+    headers: { ...headers, ...tagged, "content-range": `bytes ${start}-${end - 1}/${size}` },
+  });
+}
+
+/** Gives the response with a download, which is streamed. Files, and bytes that have a digest, support range requests. */
+export async function downloadResponse(
+  { filename, contentType, parameters = [], content, digest }: Download,
+  request?: Request,
+): Promise<Response> {
+  const headers = {
+    "content-type": MEDIA_TYPE.test(contentType)
+      ? contentType + formatHttpParameters(parameters)
+      : "application/octet-stream",
+    "content-disposition": contentDisposition("attachment", filename),
+    "content-security-policy": "sandbox; default-src 'none'",
+  };
+  if (content instanceof Uint8Array) {
+    const etag = digest && `"${Buffer.from(digest).toString("base64url")}"`;
+    return request && etag ? taggedResponse(request, content, etag, headers) : bytesResponse(content, { headers });
+  }
+  if (!(await content.exists())) throw new Error(`the blob ${content.name} is gone`);
+  return markStreamedResponse(new Response(content, { headers }));
 }

@@ -29,6 +29,7 @@ import type { Mcp } from "./mcp.ts";
 import { createMethodFinder, MethodRefusal } from "./methods.ts";
 import { describeApi } from "./openapi.ts";
 import type { Count, Pools } from "./pools.ts";
+import { matchesTag } from "./ranges.ts";
 import { clientLeavingSignal, noteRequestPerson, readJson, requestTraceId, urlPath, urlQuery } from "./request.ts";
 import { MAIL_API, openApiDocumentPath, REFERENCE_PATH, type Surface } from "./surfaces.ts";
 import { readBodyWithFiles } from "./upload.ts";
@@ -180,10 +181,6 @@ function writeDocument(surface: Surface, baseUrl: string): Document {
   return { text, etag: `W/"${createHash("sha256").update(text).digest("base64url").slice(0, 22)}"` };
 }
 
-/** Compares an If-None-Match (RFC 9110 §13.1.2). */
-const matchesTag = (ifNoneMatch: string | null, etag: string): boolean =>
-  ifNoneMatch?.split(",").some((tag) => tag.trim() === "*" || `W/${tag.trim().replace(/^W\//, "")}` === etag) === true;
-
 function documentResponse({ headers: asked }: Request, { text, etag }: Document): Response {
   const headers = { "cache-control": "no-cache", etag };
   if (matchesTag(asked.get("if-none-match"), etag)) return new Response(null, { status: 304, headers });
@@ -317,7 +314,7 @@ export function createRest(
         getRequestProgress(request).compresses = compresses;
         // Elysia gives no params to a route without parameters.
         const { status, answer, replayed } = await handle(request, params ?? {}, requireAdmitted(caller));
-        if (isMediaType(operation.response)) return downloadResponse(answer as Download);
+        if (isMediaType(operation.response)) return downloadResponse(answer as Download, request);
         set.status = status;
         if (replayed) set.headers["idempotency-replayed"] = "true";
         return answer;

@@ -1,5 +1,5 @@
 /**
- * Responses that show the content of mail in the app: a message in its frame, attached images, and remote images. Each
+ * Responses that show the content of mail in the app: a message in its frame, its original, attached images, and remote images. Each
  * goes to a signed-in person who reaches the message, under a policy of its own. message/frame.ts makes the document,
  * in a worker, and explains why it is safe.
  */
@@ -9,6 +9,7 @@ import { urlQuery } from "../api/request.ts";
 import { markStreamedResponse } from "../api/unread-answers.ts";
 import { FRAME_SANDBOX } from "../base/frames.ts";
 import { getAttachment, getMessage, getMessageDetails } from "../mailbox/reading/messages.ts";
+import { getOriginal } from "../mailbox/reading/served-octets.ts";
 import { renderMessageFrame, renewSanitizedHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { isImageSenderTrusted, receivedMessage } from "../mailbox/state/received.ts";
@@ -44,7 +45,8 @@ const withImageUrls = (document: string, urlFor: (url: string) => string): strin
   );
 
 /**
- * `/messages/{id}/frame`, with remote images for `?images=1` and for senders that the person trusts, and without links in spam (rules: Links in spam); `/attachments/{id}/preview`, a download unless it is a
+ * `/messages/{id}/frame`, with remote images for `?images=1` and for senders that the person trusts, and without links in spam (rules: Links in spam);
+ * `/messages/{id}/original`, a download; `/attachments/{id}/preview`, a download unless it is a
  * raster image; and `/images`, the URLs of remote images in the frame.
  */
 export function messageFrameRoutes(core: MailCore, images: ImageProxy): Route[] {
@@ -67,6 +69,11 @@ export function messageFrameRoutes(core: MailCore, images: ImageProxy): Route[] 
     {
       ...APP_ROUTES.showMessage,
       run: ({ request, params, session }) => frame(session.caller, params.id ?? "", urlQuery(request.url)),
+    },
+    {
+      ...APP_ROUTES.downloadOriginal,
+      run: async ({ request, params, session }) =>
+        downloadResponse(await getOriginal(core, session.caller, params.id ?? ""), request),
     },
     {
       ...APP_ROUTES.showAttachment,

@@ -29,6 +29,8 @@ interface Id {
 export const APP_ROUTES = {
   /** The document of a message, for its frame. `images`: with remote images. */
   showMessage: appRoute<Id, { images?: 1 }>("GET", "/messages/:id/frame"),
+  /** A message byte for byte, as its person gets it over IMAP. */
+  downloadOriginal: appRoute<Id>("GET", "/messages/:id/original"),
   /** An attachment: shown if it is an image, else a download. */
   showAttachment: appRoute<Id>("GET", "/attachments/:id/preview"),
   /** The document in which the HTML of a draft is edited. `revision` makes the URL of each revision another one. */

@@ -156,6 +156,8 @@ export interface Download {
   contentType: string;
   parameters?: TypeParameters;
   content: Uint8Array | Bun.BunFile;
+  /** SHA-256 of the bytes. With it, the answer has an ETag, and requests may be conditional or ask for a range. */
+  digest?: Uint8Array;
 }
 
 /** `response` of an operation that answers a Download. `mediaType`: as in OpenAPI, which allows ranges. */

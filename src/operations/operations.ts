@@ -57,7 +57,14 @@ import { getWorkspace, renameWorkspace } from "./admin/workspace-administration.
 import { listChanges } from "./mail/changes.ts";
 import { createDraft, deleteDraft, getDraft, sendDraft, updateDraft } from "./mail/draft-operations.ts";
 import { deleteLabel, listLabels, renameLabel } from "./mail/label-operations.ts";
-import { getAttachment, getMessage, getRawMessage, listDeliveries, listMessages } from "./mail/message-operations.ts";
+import {
+  getAttachment,
+  getMessage,
+  getOriginal,
+  getRawMessage,
+  listDeliveries,
+  listMessages,
+} from "./mail/message-operations.ts";
 import { draftReply, replyToThread, sendEmail } from "./mail/sending.ts";
 import {
   getThread,
@@ -173,6 +180,7 @@ export const EXT_OPERATIONS: readonly Operation[] = [
   updateThreads,
   snoozeThread,
   listChanges,
+  getOriginal,
   listDeliveries,
   listLabels,
   renameLabel,

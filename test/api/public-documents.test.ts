@@ -4,7 +4,7 @@ import { PUBLIC_DOCUMENTS } from "./public-documents.ts";
 
 const HASHES: Record<string, string> = {
   v1: "927c6a670900fafd4a6fe0005688c4167c641b5feb9c4267734dc94295de003a",
-  "ext-v1": "e9d152840f78c531a1d765182afb68458642aa816d46bd3f9f1ee79e962c95b8",
+  "ext-v1": "85d233b28753acc378c1c6cc0bd4b5adc4ab9923bf1a845a17e04dc671175678",
   "admin-v1": "798b5129f22d89fca903a7e70817675e9f4a820f2ea271c87d17fdb34cdc12f7",
   mcp: "0c7095f3eddc08e054880d11c901d26d7bb54c111e290dc86de519cab66725a1",
 };

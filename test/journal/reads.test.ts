@@ -184,6 +184,7 @@ describe("of an appliance", () => {
     await world.api.get(`/messages/${emailId}`);
     await world.api.get("/messages/msg_unknown");
     await world.api.bytes(`/messages/${emailId}/raw`);
+    await world.api.bytes(`${EXT}/messages/${emailId}/original`);
     await world.api.bytes(`/attachments/${attachment}`);
     await world.api.get(`${EXT}/drafts/${draft.body.id}`);
     await world.advance(MINUTE_MS);
@@ -192,6 +193,7 @@ describe("of an appliance", () => {
       one("getAttachment", [attachment]),
       one("getDraft", [draft.body.id]),
       one("getMessage", [emailId]),
+      one("getOriginal", [emailId]),
       one("getRawMessage", [emailId]),
       one("getThread", [threadId]),
       expect.objectContaining({ operation: "listMessages", ids: expect.arrayContaining([emailId]) }),

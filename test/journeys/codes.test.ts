@@ -141,6 +141,8 @@ const READS: Record<string, () => string[]> = {
   listMessages: () => ["/messages", `/messages?threadId=${mail.threadId}`, `/messages?from=no-reply@remote.example`],
   getMessage: () => [`/messages/${mail.emailId}`, `/messages/${late.emailId}?html=false`],
   getRawMessage: () => [`/messages/${mail.emailId}/raw`, `/messages/${late.emailId}/raw`],
+  // Refused (test/api/originals.test.ts).
+  getOriginal: () => [],
   getAttachment: () =>
     attachments.filter(({ filename }) => !filename.endsWith("docx")).map(({ id }) => `/attachments/${id}`),
   listDeliveries: () => [`${EXT}/messages/${mail.emailId}/deliveries`],

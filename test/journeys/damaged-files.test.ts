@@ -90,6 +90,7 @@ describe("files of mail that are damaged", () => {
     const refused = [
       await app.api.get(url),
       await app.api.get(`/messages/${id}/raw`),
+      await app.api.get(`/api/ext/v1/messages/${id}/original`),
       await app.api.post("/send", { ...sent, forward: id }),
       await app.api.post("/send", { ...sent, text: "x", attachments }),
       { status: (await fetch(`${app.http}/api/v1${url}`, { headers })).status, body: { code: "server_error" } },
@@ -126,7 +127,8 @@ describe("files of mail that are damaged", () => {
     expect(nameOf(readFileSync(pathOf(file)))).toBe(nameOf(file));
     for (const { url: one, id: message } of [{ url, id }, again]) {
       expect(Buffer.from((await app.api.bytes(one)).body).equals(file)).toBe(true);
-      expect((await app.api.bytes(`/messages/${message}/raw`)).status).toBe(200);
+      for (const asked of [`/messages/${message}/raw`, `/api/ext/v1/messages/${message}/original`])
+        expect([asked, (await app.api.bytes(asked)).status]).toEqual([asked, 200]);
     }
     const { status, untagged } = await mail.say(`UID FETCH ${uid} BINARY.PEEK[2]`);
     expect([status, untagged.some((line) => line.includes(file.toString("latin1")))]).toEqual(["OK", true]);

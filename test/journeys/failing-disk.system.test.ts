@@ -131,12 +131,13 @@ describe.skipIf(failingNote !== "")(`a disk that fails${failingNote}`, () => {
       CALLS.read,
       blobs.map((name) => join(folder, name)),
     );
-    for (const asked of [url, `${path}/raw`]) {
+    const all = [url, `${path}/raw`, `/api/ext/v1${path}/original`];
+    for (const asked of all) {
       const { status, headers } = await api().get(asked);
       expect([asked, status, headers.get("retry-after")]).toEqual([asked, 503, "5"]);
     }
     await mend();
-    for (const asked of [url, `${path}/raw`]) expect([asked, (await api().bytes(asked)).status]).toEqual([asked, 200]);
+    for (const asked of all) expect([asked, (await api().bytes(asked)).status]).toEqual([asked, 200]);
     await office.close();
   }, 60_000);
 });

@@ -1,6 +1,5 @@
 /**
- * The octets of a message as IMAP serves them: the file of `/raw` (rules: Raw messages), with our Received and
- * Authentication-Results at the top of what arrived, and with the Bcc for its author alone. They are frozen, because mail apps
+ * Serves the octets of messages to mail apps (../reading/served-octets.ts). Those that were not kept are frozen, because mail apps
  * keep what they fetched: size, digest, structure and the version of the composer are kept. That happens in a parser, soon
  * after mail is filed in a mailbox that was opened over IMAP, in portions for the mail that was there before, and in any case
  * before a message is served.
@@ -9,10 +8,8 @@ import { and, eq, sql } from "drizzle-orm";
 import { AppError, isUnavailable } from "../../base/errors.ts";
 import { createMemoryRoom, type Room } from "../../base/memory.ts";
 import type { Job } from "../../base/scheduler.ts";
-import { splitAddress } from "../../message/address.ts";
-import { dateHeader } from "../../message/date.ts";
 import type { Content } from "../../message/imap-data.ts";
-import { attachments, imapOctets, messageBodies, messages } from "../../store/schema.ts";
+import { imapOctets, messages } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import { asUnavailable, type Store, type Tx } from "../../store/store.ts";
 import {
@@ -20,13 +17,20 @@ import {
   type Composed,
   type ComposeStored,
   composeHeader,
+  composeInParser,
   composeOctets,
   type Described,
   describeOctets,
-  type OctetsParts,
 } from "../reading/composers.ts";
-import { describeKeptOctets, type KeptDescription, readKeptHeader, readKeptParts } from "../reading/kept-octets.ts";
-import { readStoredMessageParts, SMALL_MESSAGE } from "../reading/messages.ts";
+import { describeKeptOctets, readKeptHeader } from "../reading/kept-octets.ts";
+import {
+  areSmallOctets,
+  findServedOctets,
+  listOctetsSources,
+  type OctetsSource,
+  readOctetsParts,
+  readServedParts,
+} from "../reading/served-octets.ts";
 import type { MailCore } from "../state/mail-core.ts";
 
 /** Values of imap_messages.octets. */
@@ -49,22 +53,6 @@ const MOST_KEPT = 4;
 /** Bytes of large messages that the sessions of a person read at once, from files; one alone may have more. */
 const MOST_READ = 128 * 1024 * 1024;
 
-type Source = ReturnType<ReturnType<typeof queries>["source"]["all"]>[number];
-
-/** The fields of this server on what arrived at an address; "" for other mail. */
-function formatTraceFields({ id, auth, filedAt, receivedOn }: Source): string {
-  if (receivedOn === null) return "";
-  const { domain } = splitAddress(receivedOn);
-  const received = `Received: by ${domain} with ESMTP id ${id}\r\n\tfor <${receivedOn}>; ${dateHeader(filedAt)}\r\n`;
-  if (!auth) return received;
-  const results = (["spf", "dkim", "dmarc"] as const).map((method) => `; ${method}=${auth[method]}`).join("");
-  return `${received}Authentication-Results: ${domain}${results}\r\n`;
-}
-
-/** Message.id of octets that have these fields. */
-export const findIdInOctets = (octets: Uint8Array): string | undefined =>
-  /^Received: by \S+ with ESMTP id (\S+)\r\n/.exec(Buffer.from(octets.subarray(0, 1_000)).toString("latin1"))?.[1];
-
 const among = sql`(select value from json_each(${sql.placeholder("seqs")}))`;
 const statements = {
   // `octets <> 1`: the index has no others.
@@ -86,38 +74,6 @@ const statements = {
 };
 
 const queries = prepared((db) => ({
-  source: db
-    .select({
-      id: messages.id,
-      seq: messages.seq,
-      auth: messages.auth,
-      bcc: messages.bcc,
-      filedAt: messages.filedAt,
-      receivedOn: messages.receivedOn,
-      sentBy: messages.sentBy,
-      /** Bytes of the message's content: its text, HTML and files. */
-      bytes: sql<number>`octet_length(${messageBodies.text}) + coalesce(octet_length(${messageBodies.htmlSource}), 0)
-        + (select coalesce(sum(${attachments.size}), 0) from ${attachments} where ${attachments.messageSeq} = ${messages.seq})`,
-      /** True if the message is its text alone, without HTML and files. */
-      isPlain: sql<boolean>`${messageBodies.htmlSource} is null
-        and not exists (select 1 from ${attachments} where ${attachments.messageSeq} = ${messages.seq})`.mapWith(
-        Boolean,
-      ),
-    })
-    .from(messages)
-    .innerJoin(messageBodies, eq(messageBodies.messageSeq, messages.seq))
-    .where(sql`${messages.seq} in ${among}`)
-    .prepare(),
-  text: db
-    .select({ text: messageBodies.text })
-    .from(messageBodies)
-    .where(eq(messageBodies.messageSeq, sql.placeholder("seq")))
-    .prepare(),
-  frozen: db
-    .select()
-    .from(imapOctets)
-    .where(and(eq(imapOctets.messageSeq, sql.placeholder("seq")), eq(imapOctets.author, sql.placeholder("author"))))
-    .prepare(),
   known: db
     .select({ seq: messages.seq, size: imapOctets.size, structure: imapOctets.structure })
     .from(imapOctets)
@@ -164,9 +120,6 @@ export function createOctets(core: MailCore) {
   /** Since when mail waits for the timer, epoch ms. */
   let since: number | undefined;
 
-  const listOctetsSources = (seqs: readonly number[]): Source[] =>
-    queries(db).source.all({ seqs: JSON.stringify(seqs) });
-  const isAuthor = ({ bcc, sentBy }: Source, userId: string): boolean => bcc.length > 0 && sentBy === userId;
   const findSeqsOfKept = (seqs: readonly number[]): Set<number> =>
     new Set(
       statements
@@ -174,22 +127,6 @@ export function createOctets(core: MailCore) {
         .all(JSON.stringify(seqs))
         .map(({ seq }) => seq),
     );
-  const findFrozenOctets = (seq: number, author: boolean) => queries(db).frozen.get({ seq, author });
-
-  const readSourceText = ({ seq }: Source): string => queries(db).text.get({ seq })?.text ?? "";
-
-  function readOctetsParts(
-    source: Source,
-    author: boolean,
-    composer: number,
-    text = readSourceText(source),
-  ): OctetsParts {
-    return {
-      ...readStoredMessageParts(db, { ...source, text }, author ? source.bcc : []),
-      trace: formatTraceFields(source),
-      composer,
-    };
-  }
 
   /** Looks for mail to freeze, soon. */
   function look(): void {
@@ -208,12 +145,15 @@ export function createOctets(core: MailCore) {
   store.onCommit(look);
 
   /** Composes what is to be kept of a message. Undefined if it cannot be composed. @throws AppError server_error 503 */
-  async function frozenRows(source: Source): Promise<Frozen[] | undefined> {
+  async function frozenRows(source: OctetsSource): Promise<Frozen[] | undefined> {
     const authors = source.bcc.length > 0 && source.sentBy !== null ? [false, true] : [false];
     try {
       return await Promise.all(
         authors.map(async (author) => {
-          return toFrozenRow(await parser.composeStored(readOctetsParts(source, author, COMPOSER)), author);
+          return toFrozenRow(
+            await parser.composeStored(readOctetsParts(db, source, { author, composer: COMPOSER })),
+            author,
+          );
         }),
       );
     } catch (error) {
@@ -235,7 +175,10 @@ export function createOctets(core: MailCore) {
     if (seqs.length === 0) return false;
     let bytes = 0;
     const kept = findSeqsOfKept(seqs);
-    const sources = listOctetsSources(seqs.filter((seq) => !kept.has(seq))).filter((source, i) => {
+    const sources = listOctetsSources(
+      db,
+      seqs.filter((seq) => !kept.has(seq)),
+    ).filter((source, i) => {
       bytes += source.bytes;
       return bytes <= PORTION_BYTES || i === 0;
     });
@@ -253,12 +196,12 @@ export function createOctets(core: MailCore) {
     return true;
   }
 
-  const octetsKey = ({ seq, filedAt }: Source, author: boolean): string => `${seq} ${filedAt} ${author}`;
+  const octetsKey = ({ seq, filedAt }: OctetsSource, author: boolean): string => `${seq} ${filedAt} ${author}`;
 
   /** Composes a large message, or takes it from those that were read last. */
   function large(key: string, parts: () => OctetsJobParts, userId: string): Promise<Composed> {
     const present = cache.get(key);
-    const composed = present ?? composeInParser(parts(), userId);
+    const composed = present ?? composeInParser(parser, parts(), userId);
     cache.delete(key);
     cache.set(key, composed);
     composed.catch(() => cache.delete(key));
@@ -269,18 +212,9 @@ export function createOctets(core: MailCore) {
     return composed;
   }
 
-  async function composeInParser(parts: OctetsJobParts, userId: string): Promise<Composed> {
-    const { bytes, root, digest } = await parser.composeStored(parts, userId);
-    if (!bytes) throw new Error("a message was composed without its octets");
-    return { content: { bytes, root }, digest };
-  }
-
-  const findKept = (seq: number, userId: string): KeptDescription | undefined =>
-    describeKeptOctets(db, [seq], userId).get(seq);
-
   /** Makes octets, small ones on this thread. `key`: see octetsKey. @throws AppError server_error, 503 if it cannot be done now */
   async function makeOctets(
-    source: Source,
+    source: OctetsSource,
     { key, isSmall, parts, userId }: { key: string; isSmall: boolean; parts(): OctetsJobParts; userId: string },
   ): Promise<Composed> {
     try {
@@ -294,19 +228,17 @@ export function createOctets(core: MailCore) {
   }
 
   /** Makes the octets of a message as that person sees it: those that were kept, or else composed and frozen. */
-  async function contentFor(source: Source, userId: string): Promise<Content> {
-    const kept = findKept(source.seq, userId);
-    if (kept) {
-      const key = octetsKey(source, source.sentBy === userId);
-      const isSmall = kept.size <= SMALL_MESSAGE;
-      const made = await makeOctets(source, { key, isSmall, parts: () => readKeptParts(db, kept), userId });
-      return made.content;
-    }
-    const author = isAuthor(source, userId);
-    const frozen = findFrozenOctets(source.seq, author);
-    const parts = () => readOctetsParts(source, author, frozen?.composer ?? COMPOSER);
-    const isSmall = source.bytes <= SMALL_MESSAGE;
-    const composed = await makeOctets(source, { key: octetsKey(source, author), isSmall, parts, userId });
+  async function contentFor(source: OctetsSource, userId: string): Promise<Content> {
+    const served = findServedOctets(db, source, userId);
+    const { author } = served;
+    const composed = await makeOctets(source, {
+      key: octetsKey(source, author),
+      isSmall: areSmallOctets(source, served),
+      parts: () => readServedParts(db, source, served),
+      userId,
+    });
+    if (served.kept) return composed.content;
+    const { frozen } = served;
     if (!frozen) {
       const row = toFrozenRow(describeOctets(composed), author);
       await store.enqueue((tx) => freeze(tx, source, [row], source.bcc.length === 0));
@@ -327,7 +259,7 @@ export function createOctets(core: MailCore) {
     userId: string,
     use: (content: Content) => T | Promise<T>,
   ): Promise<T | undefined> {
-    const [source] = listOctetsSources([seq]);
+    const [source] = listOctetsSources(db, [seq]);
     if (!source) return undefined;
     const room = rooms.get(userId) ?? createMemoryRoom(MOST_READ);
     rooms.set(userId, room);
@@ -354,11 +286,11 @@ export function createOctets(core: MailCore) {
     },
     /** The size of a message; undefined if it is gone or cannot be composed. @throws AppError server_error 503 */
     async findMessageSize(seq: number, userId: string): Promise<number | undefined> {
-      const kept = findKept(seq, userId);
-      if (kept) return kept.visibleSize;
-      const [source] = listOctetsSources([seq]);
-      const frozen = source && findFrozenOctets(seq, isAuthor(source, userId));
-      if (frozen) return frozen.size;
+      const [source] = listOctetsSources(db, [seq]);
+      if (!source) return undefined;
+      const served = findServedOctets(db, source, userId);
+      const size = served.kept ? served.kept.visibleSize : served.frozen?.size;
+      if (size !== undefined) return size;
       return withContent(seq, userId, ({ bytes }) => bytes.byteLength).catch((error) => {
         if (!(error instanceof AppError) || isUnavailable(error)) throw error;
         return undefined;
@@ -366,16 +298,17 @@ export function createOctets(core: MailCore) {
     },
     /** The header of a message; see withContent. */
     async header(seq: number, userId: string): Promise<Buffer | undefined> {
-      const [source] = listOctetsSources([seq]);
+      const [source] = listOctetsSources(db, [seq]);
       if (!source) return undefined;
-      const kept = findKept(seq, userId);
-      const header = kept && readKeptHeader(db, kept);
+      const served = findServedOctets(db, source, userId);
+      const header = served.kept && readKeptHeader(db, served.kept);
       if (header) return header;
-      const author = isAuthor(source, userId);
-      const frozen = findFrozenOctets(seq, author);
-      if (frozen && !source.isPlain) return composeHeader(readOctetsParts(source, author, frozen.composer, ""));
-      if (frozen && source.bytes <= SMALL_MESSAGE)
-        return composeHeader(readOctetsParts(source, author, frozen.composer));
+      const { author } = served;
+      const composer = served.kept ? undefined : served.frozen?.composer;
+      if (composer !== undefined && !source.isPlain)
+        return composeHeader(readOctetsParts(db, source, { author, composer, text: "" }));
+      if (composer !== undefined && areSmallOctets(source, served))
+        return composeHeader(readOctetsParts(db, source, { author, composer }));
       return withContent(seq, userId, ({ bytes, root }) => bytes.subarray(0, root.header.bodyStart));
     },
     look,
@@ -415,8 +348,8 @@ const toFrozenRow = ({ digest, structure, size }: Described, author: boolean): F
 });
 
 /** Does nothing for a message that was deleted or written anew meanwhile. `isAll`: there are no further rows. */
-function freeze(tx: Tx, { seq, filedAt }: Source, rows: readonly Frozen[], isAll: boolean): void {
-  const [present] = queries(tx).source.all({ seqs: JSON.stringify([seq]) });
+function freeze(tx: Tx, { seq, filedAt }: OctetsSource, rows: readonly Frozen[], isAll: boolean): void {
+  const [present] = listOctetsSources(tx, [seq]);
   if (present?.filedAt !== filedAt) return;
   for (const row of rows) {
     tx.insert(imapOctets)

@@ -1,6 +1,6 @@
 /**
  * Makes the octets of a stored message from what the store has of it: those that were kept, or else the file of `/raw`, from
- * which IMAP serves mail whose octets were not kept (octets.ts). Without the database, since a parser does it for what is large.
+ * which IMAP serves mail whose octets were not kept (served-octets.ts). Without the database, since a parser does it for what is large.
  *
  * Invariant: composers of older versions stay as they are. test/mailbox/imap/octets.test.ts holds their digests.
  */
@@ -133,6 +133,17 @@ export type ComposeStored = (
   parts: OctetsParts | KeptParts,
   owner?: string,
 ) => Promise<Described & { bytes?: Buffer | undefined }>;
+
+/** Makes octets in a parser, for `owner` (an id), into a file's memory. @throws as `composeStored` */
+export async function composeInParser(
+  { composeStored }: { composeStored: ComposeStored },
+  parts: OctetsParts | KeptParts,
+  owner: string,
+): Promise<Composed> {
+  const { bytes, root, digest } = await composeStored(parts, owner);
+  if (!bytes) throw new Error("a message was composed without its octets");
+  return { content: { bytes, root }, digest };
+}
 
 /** Makes octets here. @throws as restoreOctets */
 export async function composeOctets(parts: OctetsParts | KeptParts, readBlob: ReadBlob): Promise<Composed> {

@@ -103,6 +103,8 @@ interface Download {
   contentType: string;
   parameters?: TypeParameters;
   content: Uint8Array | Bun.BunFile;
+  /** SHA-256 of the content. */
+  digest?: Uint8Array;
 }
 
 const isDownload = (answer: Fields): answer is Fields & Download =>
@@ -166,7 +168,12 @@ async function maskItems(core: MailCore, caller: Caller, items: readonly Fields[
   }
 }
 
-async function maskDownload(core: MailCore, caller: Caller, download: Download): Promise<Download> {
+/** The answer has no digest, which is that of bytes with codes. */
+async function maskDownload(
+  core: MailCore,
+  caller: Caller,
+  { digest: _, ...download }: Download,
+): Promise<Omit<Download, "digest">> {
   const { emailId, filename, contentType, parameters = [], content } = download;
   const beginnings = emailId === undefined ? [] : listMailBeginnings(core, "ofMessage", emailId);
   const [named] = await mask(core, caller, [

@@ -2,6 +2,7 @@
 import { dateTimeSchema, filledStringSchema, stringEnum, t } from "../../base/json-schema.ts";
 import { arrivalsAfter, latestArrival, readArrivalPosition } from "../../mailbox/reading/arrivals.ts";
 import * as mail from "../../mailbox/reading/messages.ts";
+import * as originals from "../../mailbox/reading/served-octets.ts";
 import { renewSanitizedHtml } from "../../mailbox/reading/stored-html.ts";
 import { MessageFilters, MessageSummaryView, MessageView } from "../../mailbox/state/views.ts";
 import { findDeliveryView, listRecipientProgress } from "../../outbound/progress.ts";
@@ -151,6 +152,24 @@ export const getRawMessage = defineOperation({
     contentType: "message/rfc822",
     content: await mail.getRawMessage(core, caller, params.id),
   }),
+});
+
+export const getOriginal = defineOperation({
+  name: "getOriginal",
+  group: "Messages",
+  audience: "key",
+  method: "GET",
+  path: "/messages/:id/original",
+  scope: "read",
+  summary: "Download the original of a message, byte for byte",
+  description:
+    "What came, was handed in, or was signed and sent, below this server's own fields, as mail apps get it over IMAP. The answer has an ETag. With Range it is 206 and a part, with If-None-Match 304 if nothing changed. A key that reads no one-time codes is refused.",
+  params: t.Object({ id: parameter.id }),
+  shows: ({ params }) => [params.id],
+  success: 200,
+  response: { mediaType: "message/rfc822", description: "The message as a file" },
+  errors: [401, 403, 404, 429],
+  run: ({ caller, core }, { params }) => originals.getOriginal(core, caller, params.id),
 });
 
 export const getAttachment = defineOperation({

@@ -31,30 +31,31 @@ export function Original({ message: { id } }: { message: MessageView }) {
   const original = useQuery({
     queryKey: ["original", id],
     queryFn: async () => {
-      const response = await fetch(urlTo("getRawMessage", { id })).catch(() => undefined);
+      const response = await fetch(urlTo("downloadOriginal", { id })).catch(() => undefined);
       if (!response?.ok) throw new Error("The original could not be loaded. Check your connection, then try again.");
-      return response.text();
+      const octets = await response.blob();
+      return { size: octets.size, text: await octets.text() };
     },
     gcTime: 0,
   });
   if (original.data === undefined) return <NotLoaded query={original} what="the original" />;
-  const { length } = original.data;
+  const { size, text } = original.data;
   return (
     <>
       <div className="mb-3 flex gap-2">
         <a
-          href={urlTo("getRawMessage", { id })}
+          href={urlTo("downloadOriginal", { id })}
           download
           className="inline-flex h-8 items-center rounded-md border border-line bg-raised px-3 text-sm hover:bg-hover"
         >
-          Download ({formatByteSize(length)})
+          Download ({formatByteSize(size)})
         </a>
-        <CopyButton label="Original message" value={original.data} />
+        <CopyButton label="Original message" value={text} />
       </div>
       <textarea
         readOnly
         aria-label="Original message"
-        value={original.data.slice(0, LONGEST_SHOWN) + (length > LONGEST_SHOWN ? "\n…" : "")}
+        value={text.slice(0, LONGEST_SHOWN) + (text.length > LONGEST_SHOWN ? "\n…" : "")}
         className="h-[65vh] w-full resize-none rounded-lg bg-ground p-3 font-mono text-xs break-all"
       />
     </>

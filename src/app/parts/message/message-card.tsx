@@ -119,7 +119,7 @@ export function MessageCard({
                 {
                   label: "Download original",
                   icon: Download,
-                  run: () => window.location.assign(urlTo("getRawMessage", { id: message.id })),
+                  run: () => window.location.assign(urlTo("downloadOriginal", { id: message.id })),
                 },
                 ...(received?.images === "always"
                   ? [{ label: "Stop showing images of this sender", icon: ImageOff, run: () => hideImages.mutate() }]
