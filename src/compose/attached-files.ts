@@ -3,17 +3,12 @@
  * and files that came with the request, which lie in the spool.
  */
 import { createHash } from "node:crypto";
-import { type Caller, requireScope } from "../access/caller.ts";
+import { type Caller, isKeyDeniedSignInCodes, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import {
-  getMessage,
-  getRawMessage,
-  getReusableAttachment,
-  type StoredFile,
-  storedFile,
-} from "../mailbox/reading/messages.ts";
+import { getMaskedRawMessage } from "../mailbox/reading/masked-codes.ts";
+import { getMessage, getReusableAttachment, type StoredFile, storedFile } from "../mailbox/reading/messages.ts";
+import { getOriginal } from "../mailbox/reading/served-octets.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
-import type { MessageView } from "../mailbox/state/views.ts";
 import { readContentType, withUtf8Charset } from "../message/content-type.ts";
 import { withoutBcc } from "../message/headers.ts";
 import { defaultFilename, isAlternativeFileType, safeFilename } from "../message/parse.ts";
@@ -107,12 +102,16 @@ export function readReferencedContent<T>(what: string, read: () => T): T {
   }
 }
 
-/** The bytes of a message without Bcc: its sender sees it, and those whom a copy reaches must not (rules: Bcc). */
-export const bytesWithoutBcc = async (
-  core: MailCore,
-  caller: Caller,
-  { id }: Pick<MessageView, "id">,
-): Promise<Uint8Array> => withoutBcc(await getRawMessage(core, caller, id));
+/**
+ * The bytes of a message that is attached to another: its original without any Bcc, since those whom a copy reaches must not see it
+ * (rules: Bcc); for a key that reads no codes its masked file. @throws AppError not_found
+ */
+export const readMessageToAttach = async (core: MailCore, caller: Caller, id: string): Promise<Uint8Array> =>
+  withoutBcc(
+    isKeyDeniedSignInCodes(caller)
+      ? await getMaskedRawMessage(core, caller, id)
+      : (await getOriginal(core, caller, id)).content,
+  );
 
 /** A file of a message as another message has it, under the name that readers are shown. */
 export const toForwardedFile = (file: StoredFile): StoredFile => ({ ...file, unnamed: false, alternative: false });
@@ -175,7 +174,7 @@ export async function readAttachments(
       const message = readReferencedContent(`message ${shortenId(emailId)}`, () =>
         getMessage(core, caller, emailId, { html: false }),
       );
-      const bytes = await bytesWithoutBcc(core, caller, message);
+      const bytes = await readMessageToAttach(core, caller, message.id);
       const spooledFile = await spool.keep([bytes], () => {});
       uploads.push(spooledFile);
       return { ...given, ...MESSAGE_FILE, ...spooled(spooledFile) };

@@ -39,7 +39,7 @@ import { renderForwardedHtml, renewSanitizedHtml } from "../mailbox/reading/stor
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { readMailboxUsage, resolveMailboxId } from "../mailbox/state/mailboxes.ts";
 import { readSignatureAndTemplates, signatureBlock } from "../mailbox/state/texts.ts";
-import type { AttachmentView, MessageView } from "../mailbox/state/views.ts";
+import type { AttachmentView } from "../mailbox/state/views.ts";
 import type { EmailAddress } from "../message/address.ts";
 import { formatAddress } from "../message/compose.ts";
 import { type Composition, forwardedText, forwardSubject } from "../message/composition.ts";
@@ -57,7 +57,7 @@ import { type DraftAgent, type RecipientField, threads, type Unfinished } from "
 import { prepared } from "../store/statement.ts";
 import type { Db, NotAPromise, Tx } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
-import { bytesWithoutBcc, compositionFile, MESSAGE_FILE, toForwardedFile } from "./attached-files.ts";
+import { compositionFile, MESSAGE_FILE, readMessageToAttach, toForwardedFile } from "./attached-files.ts";
 import {
   createOutgoingMessage,
   listRecipientsInField,
@@ -370,8 +370,8 @@ function readChangeable(db: Db, caller: Caller, draftId: string): Draft {
 }
 
 /** A message as a file. */
-async function messageFile(core: MailCore, caller: Caller, message: MessageView): Promise<StoredFile> {
-  const bytes = await bytesWithoutBcc(core, caller, message);
+async function messageFile(core: MailCore, caller: Caller, id: string): Promise<StoredFile> {
+  const bytes = await readMessageToAttach(core, caller, id);
   const blob = await core.blobs.write(bytes);
   const size = bytes.byteLength;
   return { ...MESSAGE_FILE, unnamed: false, size, inline: false, contentId: null, alternative: false, blob };
@@ -478,7 +478,7 @@ export async function createForwardDraft(core: ParsingCore, caller: Caller, mess
   if (rich === undefined && Buffer.byteLength(text) <= LARGEST_INLINE) {
     return saveDraft(core, caller, { ...envelope, text }, { files });
   }
-  return saveDraft(core, caller, { ...envelope, text: "" }, { files: [await messageFile(core, caller, message)] });
+  return saveDraft(core, caller, { ...envelope, text: "" }, { files: [await messageFile(core, caller, messageId)] });
 }
 
 /**

@@ -1,10 +1,11 @@
 /**
  * The originals of messages over real sockets (rules: Originals): the octets that IMAP serves the same person, whole, in ranges and
- * by their tag.
+ * by their tag, and what is attached of them to other messages.
  */
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { readRange } from "../../src/api/ranges.ts";
+import { parseMessage } from "../../src/message/parse.ts";
 import { messageOctets } from "../../src/store/schema.ts";
 import { setPassword, signIn } from "../harness/clients/browser-session.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
@@ -313,6 +314,44 @@ describe("a key that reads no codes", () => {
     expect(await journalOf(keyId)).toMatchObject([{ operation: "getOriginal", ids: [id], outcome: "forbidden" }]);
     expect((await ask("msg_none", {}, { key })).status).toBe(404);
   });
+
+  test("attaches what it reads of a message, and others attach the original", async () => {
+    const { id, key } = await masked();
+    const attach = async (by: string) => {
+      const made = await it.apiWith(by).post<{ attachments: { id: string }[] }>(`${EXT}/drafts`, {
+        ...{ subject: "Look", text: "x", attachments: [{ emailId: id, filename: "forwarded.eml" }] },
+      });
+      expect(made.status).toBe(201);
+      const { body } = await it.api.bytes(`/attachments/${made.body.attachments[0]?.id}`);
+      return Buffer.from(body).toString("latin1");
+    };
+    const whole = await attach(it.owner.apiKey);
+    expect(whole).toBe(await original(id));
+    const theirs = await attach(key);
+    const { subject, text } = await parseMessage(Buffer.from(theirs, "latin1"));
+    expect([subject, text.trim()]).toEqual(["Your sign-in code", "Your code is [code hidden]"]);
+    expect(theirs).not.toContain(SECRET);
+  });
+});
+
+test("an original that is attached has no Bcc, whoever attaches it", async () => {
+  const sent = await it.api.post<{ emailId: string }>("/send", {
+    ...{ from: ALICE, to: ["carol@remote.example"], bcc: ["dave@remote.example"], subject: "Sent", text: "Hi" },
+  });
+  await it.server.settled();
+  const transmitted = it.remote.messages.at(-1)?.content;
+  const forwarded = await it.api.post<{ emailId: string }>("/send", {
+    ...{ from: ALICE, to: ["erin@remote.example"], subject: "Fwd", text: "See" },
+    attachments: [{ emailId: sent.body.emailId, filename: "forwarded.eml" }],
+  });
+  expect(forwarded.status).toBe(202);
+  await it.server.settled();
+  expect(it.remote.messages.at(-1)?.content).toContain(`\r\n\r\n${transmitted?.trimEnd()}`);
+  const { body } = await it.api.get<{ message: { attachments: { id: string }[] } }>(
+    `/messages/${forwarded.body.emailId}`,
+  );
+  const file = await it.api.bytes(`/attachments/${body.message.attachments[0]?.id}`);
+  expect(Buffer.from(file.body).toString("latin1")).toBe(transmitted ?? "");
 });
 
 test("the app downloads the original of a person who is signed in", async () => {

@@ -16,6 +16,7 @@ import { statement } from "../../store/statement.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import type { MessageView } from "../state/views.ts";
 import type { MaskRows } from "./highlights.ts";
+import { getRawMessage } from "./messages.ts";
 import { readVisibleHtml, readVisibleText } from "./stored-html.ts";
 
 /** Messages of a conversation, the latest, that say what its snippet and subject are about, and characters of each. */
@@ -195,6 +196,17 @@ async function maskDownload(
   if (!masked) return { ...download, filename: name };
   const renamed = parameters.map(([key, value]) => [key, key === "charset" ? "utf-8" : value] as const);
   return { ...download, filename: name, parameters: renamed, content: masked };
+}
+
+/** The file of a message as the caller, who reads no codes, is shown it. @throws AppError not_found, server_error 503 */
+export async function getMaskedRawMessage(core: MailCore, caller: Caller, id: string): Promise<Uint8Array> {
+  const raw = await getRawMessage(core, caller, id);
+  const { content } = await maskDownload(core, caller, {
+    filename: "",
+    contentType: "message/rfc822",
+    content: raw,
+  });
+  return content instanceof Uint8Array ? content : content.bytes();
 }
 
 const maskText = (core: MailCore, caller: Caller, text: string): Promise<string> =>
