@@ -5,7 +5,7 @@
 import { createHash } from "node:crypto";
 import { type Caller, isKeyDeniedSignInCodes, requireScope } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
-import { getMaskedRawMessage } from "../mailbox/reading/masked-codes.ts";
+import { getMaskedRawMessage, maskDownload } from "../mailbox/reading/masked-codes.ts";
 import { getMessage, getReusableAttachment, type StoredFile, storedFile } from "../mailbox/reading/messages.ts";
 import { getOriginal } from "../mailbox/reading/served-octets.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
@@ -116,27 +116,39 @@ export const readMessageToAttach = async (core: MailCore, caller: Caller, id: st
 /** A file of a message as another message has it, under the name that readers are shown. */
 export const toForwardedFile = (file: StoredFile): StoredFile => ({ ...file, unnamed: false, alternative: false });
 
-/** A file that is stored already, for another message. */
-export const reuseStoredFile = (stored: StoredFile): OutgoingFile => {
+/** Content that is in memory, as a file of a message that is being made. */
+const describeContent = ({ blobs }: Reader, bytes: Uint8Array): Pick<OutgoingFile, "size" | "sha256" | "store"> => ({
+  size: bytes.byteLength,
+  sha256: createHash("sha256").update(bytes).digest("hex"),
+  store: () => blobs.write(bytes),
+});
+
+/**
+ * A file of the message `emailId`, for another message: for a key that reads no codes without them, so that it cannot send them to
+ * where they are read (rules: Codes). @throws AppError server_error 503
+ */
+export async function reuseStoredFile(
+  core: MailCore,
+  caller: Caller,
+  { file: stored, emailId }: { file: StoredFile; emailId: string },
+): Promise<OutgoingFile> {
   const { blob, ...file } = toForwardedFile(stored);
-  return { ...file, sha256: blob, store: async () => blob };
-};
+  const reused = { ...file, sha256: blob, store: async () => blob };
+  if (!isKeyDeniedSignInCodes(caller)) return reused;
+  const { filename, contentType, parameters } = file;
+  const download = { emailId, filename, contentType, parameters, content: await core.blobs.file(blob) };
+  const masked = await maskDownload(core, caller, download);
+  const named = { ...reused, filename: masked.filename };
+  if (!(masked.content instanceof Uint8Array)) return named;
+  return { ...named, parameters: masked.parameters ?? parameters, ...describeContent(core, masked.content) };
+}
 
 /** A file that consists of a text, in UTF-8. */
-export const createTextFile = <F extends Pick<OutgoingFile, "parameters">>(
-  { blobs }: Reader,
-  text: string,
-  file: F,
-) => {
-  const bytes = Buffer.from(text.toWellFormed());
-  return {
-    ...file,
-    parameters: withUtf8Charset(file.parameters),
-    size: bytes.byteLength,
-    sha256: createHash("sha256").update(bytes).digest("hex"),
-    store: () => blobs.write(bytes),
-  };
-};
+export const createTextFile = <F extends Pick<OutgoingFile, "parameters">>(reader: Reader, text: string, file: F) => ({
+  ...file,
+  parameters: withUtf8Charset(file.parameters),
+  ...describeContent(reader, Buffer.from(text.toWellFormed())),
+});
 
 /**
  * Reads the attachments of a request, in order; `uploads`: the files that came with it. Calls `keep` for each file that
@@ -163,11 +175,10 @@ export async function readAttachments(
     const { attachmentId, emailId, contentType = "", text, content, inline = false, contentId = null } = request;
     const given = { filename: "", unnamed: false, inline, contentId, alternative: false };
     if (attachmentId !== undefined) {
-      const file = reuseStoredFile(
-        readReferencedContent(`attachment ${shortenId(attachmentId)}`, () =>
-          getReusableAttachment(core, caller, attachmentId),
-        ),
+      const found = readReferencedContent(`attachment ${shortenId(attachmentId)}`, () =>
+        getReusableAttachment(core, caller, attachmentId),
       );
+      const file = await reuseStoredFile(core, caller, found);
       return { ...file, inline: request.inline ?? file.inline, contentId: request.contentId ?? file.contentId };
     }
     if (emailId !== undefined) {

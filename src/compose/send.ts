@@ -6,6 +6,7 @@ import { type Caller, requireAccess } from "../access/caller.ts";
 import { AppError } from "../base/errors.ts";
 import { addJournalEntry } from "../journal/entries.ts";
 import { transmittedSizes } from "../mailbox/changing/drafts.ts";
+import { maskMessageForCaller } from "../mailbox/reading/masked-codes.ts";
 import { getMessage, listReusableAttachments } from "../mailbox/reading/messages.ts";
 import { renewSanitizedHtml } from "../mailbox/reading/stored-html.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
@@ -99,12 +100,10 @@ function answeredIn({ db }: Reader, caller: Caller, threadId: string) {
 /** The reply that a request describes. @throws AppError payload_too_large, not_found, forbidden, unprocessable */
 function composeReply(
   core: Core,
-  caller: Caller,
-  threadId: string,
+  { context, answered }: ReturnType<typeof answeredIn>,
   request: DraftReplyArguments,
   forwarded?: ForwardedMessage,
 ): OutgoingMessage & { toNobody: boolean } {
-  const { context, answered } = answeredIn(core, caller, threadId);
   const { reach } = context;
   const from = replySender(context, answered, request.from);
   const given = readRecipients(request.to);
@@ -138,8 +137,10 @@ async function forwardedBy(
   const find = () => readReferencedContent("message to forward", () => getMessage(core, caller, id, { html: true }));
   find();
   await renewSanitizedHtml(core, id);
-  const forwarded = toForwardedMessage(find());
-  const files = forwardAttachments ? listReusableAttachments(core, caller, id).map(reuseStoredFile) : [];
+  const forwarded = toForwardedMessage(await maskMessageForCaller(core, caller, find()));
+  const files: OutgoingFile[] = [];
+  for (const file of forwardAttachments ? listReusableAttachments(core, caller, id) : [])
+    files.push(await reuseStoredFile(core, caller, { file, emailId: id }));
   return { forwarded: files.length > 0 ? forwarded : withoutImages(forwarded), files };
 }
 
@@ -156,8 +157,10 @@ async function newReply(
   // The conversation is refused first.
   if (request.forward !== undefined) answeredIn(core, caller, threadId);
   const original = await forwardedBy(core, caller, request);
+  const found = answeredIn(core, caller, threadId);
+  await maskMessageForCaller(core, caller, found.answered);
   return {
-    reply: composeReply(core, caller, threadId, request, original.forwarded),
+    reply: composeReply(core, found, request, original.forwarded),
     files: [...files, ...original.files],
   };
 }

@@ -273,23 +273,53 @@ describe("no read over REST has a code or a link", () => {
     expect(secretsIn(JSON.stringify(all.body))).toEqual([]);
   });
 
-  test("what it attaches goes out whole, but for messages, and cannot be read back", async () => {
-    const made = await agent.post<{ draftId: string; attachments: { id: string }[] }>(`${EXT}/drafts`, {
-      subject: "Look",
-      text: "x",
-      attachments: [
-        { attachmentId: attachments[0]?.id ?? "", filename: "picture.png" },
-        { emailId: mail.emailId, filename: "picture.jpg" },
-      ],
-    });
-    expect(made.status).toBe(201);
-    for (const { id } of made.body.attachments) {
-      const [masked, plain] = [await agent.bytes(`/attachments/${id}`), await world.api.bytes(`/attachments/${id}`)];
-      const isMessage = Buffer.from(plain.body).includes("Subject:");
-      const read = isMessage ? readableIn : async (bytes: Uint8Array) => Buffer.from(bytes).toString();
-      expect([isMessage, secretsIn(await read(plain.body)).length === 0]).toEqual([isMessage, isMessage]);
-      expect(secretsIn(await read(masked.body))).toEqual([]);
-    }
+  const WRITES: [what: string, path: () => string, body: () => object][] = [
+    [
+      "a draft with files and a message attached",
+      () => `${EXT}/drafts`,
+      () => ({
+        ...{ subject: "Look", text: "x" },
+        attachments: [
+          ...attachments.map(({ id }) => ({ attachmentId: id })),
+          { emailId: mail.emailId, filename: "a.eml" },
+        ],
+      }),
+    ],
+    ["a draft that forwards", () => `${EXT}/drafts`, () => ({ text: "x", forward: mail.emailId })],
+    ["a draft that forwards text alone", () => `${EXT}/drafts`, () => ({ text: "x", forward: late.emailId })],
+    [
+      "a reply that quotes and forwards",
+      () => `/threads/${mail.threadId}/draft`,
+      () => ({ text: "x", quote: true, forward: late.emailId }),
+    ],
+  ];
+  test.each(WRITES)("%s has of other mail what the key reads, whoever reads it", async (_, path, body) => {
+    const read = async (client: Client): Promise<string> => {
+      const made = await client.post<{ draftId: string }>(path(), body());
+      expect(made.status).toBe(201);
+      const draft = await world.api.get<{ emailId: string }>(`${EXT}/drafts/${made.body.draftId}`);
+      const raw = await world.api.bytes(`/messages/${draft.body.emailId}/raw`);
+      expect(raw.status).toBe(200);
+      return readableIn(raw.body);
+    };
+    expect(secretsIn(await read(agent))).toEqual([]);
+    expect(secretsIn(await read(world.api))).not.toEqual([]);
+  });
+
+  test("what it attaches of other mail is otherwise what it was", async () => {
+    const made = await agent.post<{ attachments: { id: string; filename: string; contentType: string }[] }>(
+      `${EXT}/drafts`,
+      { subject: "Look", text: "x", attachments: attachments.map(({ id }) => ({ attachmentId: id })) },
+    );
+    const files = made.body.attachments;
+    expect(files.map(({ filename }) => filename)).toEqual([
+      "code [code hidden].txt",
+      ...FILES.slice(1).map(({ filename }) => filename),
+    ]);
+    expect(files.map(({ contentType }) => contentType)).toEqual(FILES.map(({ contentType }) => contentType));
+    const contentOf = async (n: number) => Buffer.from((await world.api.bytes(`/attachments/${files[n]?.id}`)).body);
+    expect((await contentOf(0)).toString()).toBe("Your code is [code hidden]. Or sign in at [link hidden]");
+    expect((await contentOf(FILES.length - 1)).equals(FILES.at(-1)?.content ?? Buffer.of())).toBe(true);
   });
 });
 

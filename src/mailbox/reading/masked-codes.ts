@@ -169,8 +169,8 @@ async function maskItems(core: MailCore, caller: Caller, items: readonly Fields[
   }
 }
 
-/** The answer has no digest, which is that of bytes with codes. */
-async function maskDownload(
+/** A file without codes. It has no digest, which is that of bytes with codes. @throws AppError server_error 503 */
+export async function maskDownload(
   core: MailCore,
   caller: Caller,
   { digest: _, ...download }: Download,
@@ -196,6 +196,12 @@ async function maskDownload(
   if (!masked) return { ...download, filename: name };
   const renamed = parameters.map(([key, value]) => [key, key === "charset" ? "utf-8" : value] as const);
   return { ...download, filename: name, parameters: renamed, content: masked };
+}
+
+/** A message as the caller may read it: for a key that reads no codes it is masked in place. @throws AppError server_error 503 */
+export async function maskMessageForCaller<T extends object>(core: MailCore, caller: Caller, message: T): Promise<T> {
+  if (isKeyDeniedSignInCodes(caller)) await maskItems(core, caller, [message as Fields]);
+  return message;
 }
 
 /** The file of a message as the caller, who reads no codes, is shown it. @throws AppError not_found, server_error 503 */

@@ -367,9 +367,15 @@ function reachedAttachment(db: Db, caller: Caller, id: string) {
   return found;
 }
 
-/** An attachment, to attach it to another message. @throws AppError not_found */
-export const getReusableAttachment = ({ db }: Reader, caller: Caller, id: string): StoredFile =>
-  storedFile(reachedAttachment(db, caller, id).attachment);
+/** An attachment, to attach it to another message, and the message that has it. @throws AppError not_found */
+export function getReusableAttachment(
+  { db }: Reader,
+  caller: Caller,
+  id: string,
+): { file: StoredFile; emailId: string } {
+  const { attachment, emailId } = reachedAttachment(db, caller, id);
+  return { file: storedFile(attachment), emailId };
+}
 
 /** @throws AppError not_found */
 export async function getAttachment({ db, blobs }: Reader, caller: Caller, id: string): Promise<AttachmentContent> {
