@@ -305,7 +305,8 @@ describe("what arrives", () => {
   test("keeps all of it as a message that is attached", async () => {
     await accepted("/send", { from: ALICE, to: BOB, text: "x", attachments: [{ emailId }] });
     const types = typesIn(await transmitted());
-    expect(types).toContain(TYPE);
+    // As its sender wrote it.
+    expect(types).toContain('text/calendar; method=REQUEST; charset="utf-8"');
     expect(types).toContain("application/pdf; x-pages=5");
   });
 
