@@ -354,6 +354,27 @@ test("an original that is attached has no Bcc, whoever attaches it", async () =>
   expect(Buffer.from(file.body).toString("latin1")).toBe(transmitted ?? "");
 });
 
+test("an original with lines that no server takes is attached, and leaves in lines that all take", async () => {
+  const id = await arrives(
+    letter("Long lines", "Content-Type: text/plain; charset=utf-8", "", `Grüße ${"x".repeat(3_000)}`),
+  );
+  const sent = await it.api.post<{ emailId: string }>("/send", {
+    ...{ from: ALICE, to: ["erin@remote.example"], subject: "Fwd", text: "See" },
+    attachments: [{ emailId: id, filename: "forwarded.eml" }],
+  });
+  expect(sent.status).toBe(202);
+  await it.server.settled();
+  const content = it.remote.messages.at(-1)?.content ?? "";
+  expect(Math.max(...content.split("\r\n").map(({ length }) => length))).toBeLessThan(999);
+  const [file] = (await parseMessage(Buffer.from(content, "latin1"))).attachments;
+  const attached = await parseMessage(Buffer.from(file?.content ?? []));
+  expect([attached.subject, attached.text.includes("Grüße xxx"), attached.text.length > 3_000]).toEqual([
+    "Long lines",
+    true,
+    true,
+  ]);
+});
+
 test("the app downloads the original of a person who is signed in", async () => {
   await setPassword(it, it.owner.userId);
   const page = await signIn(it, ALICE);
