@@ -231,35 +231,55 @@ export function chooseBytesToVerify(bytes: Uint8Array, filed: Uint8Array): Uint8
 export interface FieldLines {
   start: number;
   end: number;
-  /** The beginning of the first line, latin1. */
-  first: string;
+  /** Lower case, as any reader may take it; "" for lines that have none. */
+  name: string;
+  /** Offset behind the colon. */
+  value: number;
 }
 
-/** Octets of a line that tell which field it begins. */
-const LONGEST_FIRST = 1_000;
-
-/** The fields of the header with all of their lines: an indented line continues the field above. */
+/**
+ * The fields of the header with all of their lines: an indented line continues the field above. A bare CR ends a line, too, since
+ * some readers see one there.
+ */
 export function* readFieldLines(buffer: Buffer): Generator<FieldLines> {
   const end = endOfHeader(buffer);
-  let field: FieldLines | undefined;
+  let fieldStart = 0;
   for (let start = 0; start < end; ) {
-    const lineEnd = buffer.indexOf(LF, start);
-    const next = lineEnd < 0 || lineEnd >= end ? end : lineEnd + 1;
-    const isIndented = buffer[start] === SPACE || buffer[start] === TAB;
-    if (isIndented && field) field.end = next;
-    else {
-      if (field) yield field;
-      field = { start, end: next, first: buffer.toString("latin1", start, Math.min(next, start + LONGEST_FIRST)) };
+    const next = endOfLine(buffer, start, end);
+    const isIndented = buffer[next] === SPACE || buffer[next] === TAB;
+    if (!isIndented || next >= end) {
+      yield nameField(buffer, fieldStart, next);
+      fieldStart = next;
     }
     start = next;
   }
-  if (field) yield field;
 }
 
-const BCC_FIELD = /^(?:resent-)?bcc[ \t]*:/i;
+/** Where the line ends that begins at `start`, its break included. */
+function endOfLine(buffer: Buffer, start: number, end: number): number {
+  let at = start;
+  while (at < end && buffer[at] !== LF && buffer[at] !== CR) at++;
+  while (at < end && buffer[at] === CR) at++;
+  return at < end && buffer[at] === LF ? at + 1 : at;
+}
+
+function nameField(buffer: Buffer, start: number, end: number): FieldLines {
+  const colon = buffer.subarray(start, end).indexOf(COLON);
+  if (colon < 0 || isIndentedAt(buffer, start)) return { start, end, name: "", value: start };
+  // Whatever is no visible character may be nothing to a reader.
+  const name = buffer
+    .toString("latin1", start, start + colon)
+    .replace(/[^!-~]+/g, "")
+    .toLowerCase();
+  return { start, end, name, value: start + colon + 1 };
+}
+
+/** True for lines at the top of a message that would continue a field above it. */
+export const isIndentedAt = (buffer: Buffer, start: number): boolean =>
+  buffer[start] === SPACE || buffer[start] === TAB;
 
 /** True for the lines of a Bcc or Resent-Bcc field. */
-export const isBccField = ({ first }: FieldLines): boolean => BCC_FIELD.test(first);
+export const isBccField = ({ name }: FieldLines): boolean => name === "bcc" || name === "resent-bcc";
 
 /** The bytes of a message without its Bcc and Resent-Bcc fields (rules: Bcc); the same array if it has none. */
 export function withoutBcc(bytes: Uint8Array): Uint8Array {

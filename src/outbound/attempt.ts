@@ -303,7 +303,7 @@ export async function deliverHere(
     // Others must not learn of each other.
     recipient: entries.length === 1 ? entries[0]?.recipient : undefined,
   };
-  const top = { lines: formatLocalTraceFields(fields) };
+  const top = { lines: formatLocalTraceFields(fields), hostname: core.site.hostname };
   const prepared = await core.parser.prepare({ kind: "interactive", source: message.mailboxId }, content, { top });
   const decide = () =>
     entries.map(({ recipient }) => chooseLocalDestination(core, message.workspaceId, recipient, prepared));

@@ -58,6 +58,8 @@ export type DocumentJob =
 export interface TopText {
   lines: string;
   isBcc?: boolean;
+  /** The server whose results among the message's own fields are not served. */
+  hostname?: string;
 }
 
 /** Preparing a message; a Composition is composed first. */

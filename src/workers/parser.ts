@@ -118,8 +118,8 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     return performDocumentJob(job, runtime.now);
   }
   const { source, blobFolder, smtpContext, stage, stageOnly, shownFrom, headerOnly, signing, isTransferred } = job;
-  const { lines = "", isBcc = false } = job.top ?? {};
-  const top = { lines: Buffer.from(lines), bcc: isBcc ? Buffer.byteLength(lines) : 0 };
+  const { lines = "", isBcc = false, hostname } = job.top ?? {};
+  const top = { lines: Buffer.from(lines), bcc: isBcc ? Buffer.byteLength(lines) : 0, ...(hostname && { hostname }) };
   const { blobs, recent } = getJobState(blobFolder);
   const read = stageOnly && stage !== undefined ? readIn(stage) : blobs.read;
   const came = isComposition(source) ? await serializeComposition(source, read) : await readMessageSource(source);
@@ -150,8 +150,9 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     const { message, authentication } = prepared;
     // The server's own results go on top of the header (RFC 8601 §4.1).
     message.headers.unshift(["Authentication-Results", authentication.results]);
-    const fields = { lines: Buffer.from(formatTraceFields(smtpContext, authentication.results)) };
-    message.octets = await keepOctets(cut as CutOctets, fields, { write }, smtpContext.hostname);
+    const fields = Buffer.from(formatTraceFields(smtpContext, authentication.results));
+    const above = { lines: fields, hostname: smtpContext.hostname };
+    message.octets = await keepOctets(cut as CutOctets, above, { write });
     return { ...prepared, staged };
   }
   const written = signing !== undefined || isTransferred === true || isComposition(source);

@@ -164,6 +164,105 @@ describe("what came is what is fetched", () => {
   });
 });
 
+describe("what others wrote in this server's name is not served", () => {
+  const host = (): string => it.core.site.hostname;
+  const FORGED: [what: string, fields: () => string][] = [
+    ["in lines that go on from ours", () => " ;\tdmarc=pass (FORGED)\r\n"],
+    ["with a comment behind the name", () => `Authentication-Results: ${host()}(x); dmarc=pass (FORGED)\r\n`],
+    ["behind a nested comment", () => `Authentication-Results: ((a) b) ${host()}; dmarc=pass (FORGED)\r\n`],
+    ["behind a quoted bracket", () => `Authentication-Results: (a\\) b) ${host()}; dmarc=pass (FORGED)\r\n`],
+    ["in quotes", () => `Authentication-Results: "${host().replace("o", "\\o")}" 1; dmarc=pass (FORGED)\r\n`],
+    ["with a dot at its end", () => `Authentication-Results: ${host()}.; dmarc=pass (FORGED)\r\n`],
+    ["with a version", () => `Authentication-Results: ${host()}/1; dmarc=pass (FORGED)\r\n`],
+    [
+      "behind long comments",
+      () => `Authentication-Results:${`\r\n (${"a".repeat(80)})`.repeat(60)}\r\n ${host()}; dmarc=pass (FORGED)\r\n`,
+    ],
+    ["with spaces before the colon", () => `Authentication-Results${" ".repeat(985)}: ${host()}; (FORGED)\r\n`],
+    ["with its name on a line of its own", () => `Authentication-Results\r\n : ${host()}; dmarc=pass (FORGED)\r\n`],
+    ["behind a bare CR", () => `X-A: b\rAuthentication-Results: ${host()}; dmarc=pass (FORGED)\r\n`],
+    ["with a form feed", () => `Authentication-Results\x0c: ${host()}; dmarc=pass (FORGED)\r\n`],
+    ["with a comma", () => `Authentication-Results: ${host()}, dmarc=pass (FORGED)\r\n`],
+    ["of nobody", () => "Authentication-Results: ; dmarc=pass (FORGED)\r\n"],
+  ];
+  test.each(FORGED)("%s", async (_, fields) => {
+    await arrives(`${fields()}${lines(...HEADER, "Subject: Forged", "", "Text")}`);
+    const octets = await last("INBOX");
+    expect(octets).toContain("Subject: Forged");
+    expect(octets).not.toContain("FORGED");
+    expect(await last("INBOX", "RFC822.SIZE")).toContain(`RFC822.SIZE ${octets.length})`);
+  });
+
+  test("also if it comes from a mailbox of this server", async () => {
+    const ben = it.join("neighbour@example.test");
+    const smtp = await signedIn(it);
+    const message = lines(
+      `Authentication-Results: ${host()}; dmarc=pass (FORGED)`,
+      ...["From: alice@example.test", `To: ${ben.email}`, "Subject: Near", "", "Text"],
+    );
+    expect((await smtp.deliver({ from: ALICE, to: ben.email }, message)).code).toBe(250);
+    smtp.destroy();
+    await it.server.settled();
+    const his = await imapAccount(portOf(it), ben.email, ben.key);
+    expect(await last("INBOX", "BODY.PEEK[]", his)).not.toContain("FORGED");
+    his.end();
+  });
+});
+
+describe("a Bcc", () => {
+  test("whose name has spaces behind it is neither transmitted nor served to others", async () => {
+    const smtp = await signedIn(it);
+    const spaces = " ".repeat(990);
+    const message = lines(
+      ...["From: alice@example.test", "To: carol@remote.example", `Bcc${spaces}: secret@remote.example`],
+      ...["Subject: x\rBcc: hidden@remote.example", "", "Text"],
+    );
+    expect((await smtp.deliver({ from: ALICE, to: "carol@remote.example" }, message)).code).toBe(250);
+    smtp.destroy();
+    await it.server.settled();
+    expect(it.remote.messages.at(-1)?.content).not.toMatch(/secret@|hidden@/);
+    const ben = it.join("sharer@example.test", "member", { access: "view" });
+    const his = await imapAccount(portOf(it), ben.email, ben.key);
+    expect(await last(`Shared/${ALICE}/Sent`, "BODY.PEEK[]", his)).not.toMatch(/secret@|hidden@/);
+    his.end();
+  });
+
+  test("is not confirmed to whoever guesses it", async () => {
+    const sent = await it.api.post("/send", {
+      ...{ from: ALICE, to: ["carol@remote.example"], bcc: ["guessed@remote.example"], subject: "Guess", text: "Hi" },
+    });
+    expect(sent.status).toBe(202);
+    const ben = it.join("guesser@example.test", "member", { access: "view" });
+    const his = await imapAccount(portOf(it), ben.email, ben.key);
+    const seen = await last(`Shared/${ALICE}/Sent`, "BODY.PEEK[]", his);
+    const direction = async (guess: string): Promise<unknown> => {
+      const octets = `Bcc: ${guess}\r\n${seen}`;
+      await his.say(`APPEND Archive {${octets.length}+}\r\n${octets}`);
+      const { body } = await it
+        .apiWith(ben.key)
+        .get<{ messages: { subject: string; direction: string }[] }>("/messages");
+      return body.messages.find(({ subject }) => subject === "Guess")?.direction;
+    };
+    expect([await direction("wrong@remote.example"), await direction("guessed@remote.example")]).toEqual([
+      "inbound",
+      "inbound",
+    ]);
+    his.end();
+  });
+
+  test.each(["Archive", "INBOX", "Sent"])(
+    "of one's own that an app appends to %s is there for its author",
+    async (folder) => {
+      const octets = lines(
+        ...["From: alice@example.test", "To: carol@remote.example", `Message-ID: <own-${folder}@app>`],
+        ...["Bcc: dave@remote.example", "Subject: Own", "", "Text"],
+      );
+      await hers.say(`APPEND ${folder} {${octets.length}+}\r\n${octets}`);
+      expect(await last(folder)).toBe(octets);
+    },
+  );
+});
+
 describe("what was handed in is what is fetched", () => {
   test.each(MAIL)("an app appends mail %s", async (_, message) => {
     const octets = Buffer.from(message.replace("Subject: ", `Message-ID: <${Bun.hash(message)}@app>\r\nSubject: `));

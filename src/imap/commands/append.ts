@@ -9,6 +9,7 @@ import type { FilingKind } from "../../mailbox/filing/threading.ts";
 import { fileAppended, findSentByMessageId } from "../../mailbox/imap/carrying.ts";
 import { BIT_OF, IMAP_FLAGS } from "../../mailbox/imap/uids.ts";
 import { findIdInOctets } from "../../mailbox/reading/served-octets.ts";
+import { isOwnAddress, ownAddresses } from "../../mailbox/state/addresses.ts";
 import { hasStorageForMessage } from "../../mailbox/state/mailboxes.ts";
 import { splitOctets } from "../../message/imap-data.ts";
 import { Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
@@ -56,6 +57,8 @@ export async function runImapAppend(session: ImapSession, parser: Parser): Promi
   const labels = flags
     .filter((flag) => !flag.startsWith("\\") && !OF_PROGRAMS.test(flag))
     .map((flag) => readKeywordLabel(keywords, flag));
+  // Whoever has such mail wrote it, and sees its Bcc.
+  const isOwn = isOwnAddress(ownAddresses(core.db, mailboxId), message.from?.email ?? "");
   const digest = await hashOctets(bytes);
   const filed = await core.store.enqueue((tx) => {
     const sent = kind === "sent" ? findSentByMessageId(tx, mailboxId, message.messageId) : undefined;
@@ -73,7 +76,7 @@ export async function runImapAppend(session: ImapSession, parser: Parser): Promi
       labels,
       receivedOn: reach.mailbox.address,
       receivedAt: at ?? core.now(),
-      sentBy: kind === "received" ? undefined : caller.userId,
+      sentBy: kind !== "received" || isOwn ? caller.userId : undefined,
       // In the mailbox of a label, \Deleted is said of the label.
       imapFlags:
         (label === undefined ? ~0 : ~IMAP_FLAGS.deleted) &

@@ -2,17 +2,12 @@
  * Prepares the octets of a message for keeping (rules: Octets): without the attachments that are blobs anyway, packed, with
  * what mail apps ask for most. Uses no database, so that a parser can run it.
  */
-import {
-  type FieldLines,
-  isBccField,
-  readFieldLines,
-  unfoldHeaderValue,
-  withoutRanges,
-} from "../../message/headers.ts";
+import { domainToASCII } from "node:url";
+import { type FieldLines, isBccField, isIndentedAt, readFieldLines, withoutRanges } from "../../message/headers.ts";
 import { formatBodyStructure, formatImapEnvelope, openMessageContent } from "../../message/imap-data.ts";
 import type { ParsedMessage } from "../../message/parse.ts";
 import { cutSkeleton, packSkeleton, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
-import { type Part, parseHeaderValue } from "../../message/structure.ts";
+import type { Part } from "../../message/structure.ts";
 import type { Blobs } from "../../store/blobs.ts";
 import type { HiddenOctets } from "../../store/schema.ts";
 
@@ -43,6 +38,8 @@ export interface TopLines {
   lines: Uint8Array;
   /** Octets at their beginning that are a Bcc field. */
   bcc?: number;
+  /** The server whose Authentication-Results among the message's own are not served, since somebody else wrote them (RFC 8601 §5). */
+  hostname?: string;
 }
 
 export const NO_TOP: TopLines = { lines: new Uint8Array() };
@@ -64,21 +61,19 @@ export function cutOctets(
   return { bytes, structure, skeleton: cutSkeleton(bytes, parts) };
 }
 
-/**
- * Packs octets below the lines of this server. `hostname`: whose Authentication-Results among the message's own are not served,
- * since somebody else wrote them (RFC 8601 §5). Rejects with the error of the file system if a large one cannot be written.
- */
+/** Packs octets below lines of this server. Rejects with the error of the file system if a large one cannot be written. */
 export async function keepOctets(
   { bytes, structure, skeleton }: CutOctets,
-  { lines, bcc = 0 }: TopLines,
+  { lines, bcc = 0, hostname }: TopLines,
   blobs: Pick<Blobs, "write">,
-  hostname?: string,
 ): Promise<KeptOctets> {
   const top = lines.byteLength;
   const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const hidden: HiddenOctets[] = bcc === 0 ? [] : [[0, bcc, "bcc"]];
   for (const field of readFieldLines(buffer)) {
-    const why = isBccField(field) ? "bcc" : isResultsOf(buffer, field, hostname) ? "results" : undefined;
+    const isBelowOurs = top > bcc && field.start === 0 && isIndentedAt(buffer, 0);
+    const isResults = isBelowOurs || (hostname !== undefined && isResultsOf(buffer, field, hostname));
+    const why = isBccField(field) ? "bcc" : isResults ? "results" : undefined;
     if (why !== undefined) hide(hidden, [top + field.start, top + field.end, why]);
   }
   const hash = new Bun.CryptoHasher("sha256").update(lines).update(bytes);
@@ -115,13 +110,31 @@ function hide(hidden: HiddenOctets[], range: HiddenOctets): void {
   else hidden.push(range);
 }
 
-/** True for a field Authentication-Results of that server (RFC 8601 §2.2). */
-function isResultsOf(buffer: Buffer, { start, end, first }: FieldLines, hostname: string | undefined): boolean {
-  if (hostname === undefined || !/^authentication-results[ \t]*:/i.test(first)) return false;
-  const value = buffer.toString("latin1", start, Math.min(end, start + LONGEST_KEPT));
-  const { value: server } = parseHeaderValue(unfoldHeaderValue(value.slice(value.indexOf(":") + 1)));
-  return server.split(/\s/, 1)[0] === hostname.toLowerCase();
+/**
+ * True for a field Authentication-Results that some reader may take for that server's (RFC 8601 §2.2): in doubt it is. Nested
+ * comments and quoted pairs before the server's name are skipped as RFC 5322 §3.2.2 has them.
+ */
+function isResultsOf(buffer: Buffer, { name, value, end }: FieldLines, hostname: string): boolean {
+  if (name !== "authentication-results") return false;
+  const text = buffer.toString("latin1", value, end);
+  let depth = 0;
+  let at = 0;
+  for (; at < text.length; at++) {
+    const character = text[at] as string;
+    if (character === "\\" && depth > 0) at++;
+    else if (character === "(") depth++;
+    else if (character === ")" && depth > 0) depth--;
+    else if (depth === 0 && /[!-~]/.test(character)) break;
+  }
+  const server = text.slice(at, at + LONGEST_SERVER);
+  const [, quoted, word = ""] = /^(?:"((?:[^"\\]|\\.)*)"|([^\s;(,/"]*))/.exec(server) ?? [];
+  const given = (quoted?.replace(/\\(.)/g, "$1") ?? word).replace(/\.$/, "");
+  if (given === "") return true;
+  return domainToASCII(Buffer.from(given, "latin1").toString()) === domainToASCII(hostname);
 }
+
+/** Octets of the name of a server, quoted. */
+const LONGEST_SERVER = 1_000;
 
 /** SHA-256 of pieces of octets without ranges of them. */
 function digestWithout(hidden: readonly HiddenOctets[], pieces: readonly Uint8Array[]): Uint8Array {

@@ -48,9 +48,11 @@ export type CarriedMessage = Omit<TransferredMessage, "isAlone" | "conversation"
 /** A message (messages.seq), and where it is. */
 type MessageFolder = Pick<typeof messages.$inferSelect, "seq" | "folder">;
 
-/** The octets of the message have the digest ?3 as it is served. */
-const HAS_DIGEST = `(EXISTS (SELECT 1 FROM message_octets WHERE message_seq = seq AND ?3 IN (digest, served_digest))
-  OR EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3))`;
+/** The octets of the message have the digest ?3 as that person is served them: those with the Bcc are for its author alone. */
+const hasDigest = (userId: string): string =>
+  `(EXISTS (SELECT 1 FROM message_octets WHERE message_seq = seq
+     AND (served_digest = ?3 OR (digest = ?3 AND (served_digest IS NULL OR sent_by = ${userId}))))
+  OR EXISTS (SELECT 1 FROM imap_octets WHERE message_seq = seq AND digest = ?3 AND (author = 0 OR sent_by = ${userId})))`;
 
 const statements = {
   sent: statement<{ seq: number }, [mailboxId: string, messageId: string]>(
@@ -65,21 +67,25 @@ const statements = {
        AND NOT EXISTS (SELECT 1 FROM outbound_messages WHERE outbound_messages.id = messages.id)`,
   ),
   // The mailbox that it goes to first.
-  served: statement<MessageFolder, [mailboxIds: string, messageId: string, digest: Uint8Array, mailboxId: string]>(
+  served: statement<
+    MessageFolder,
+    [mailboxIds: string, messageId: string, digest: Uint8Array, mailboxId: string, userId: string]
+  >(
     `SELECT seq, folder FROM json_each(?1) AS reached CROSS JOIN messages INDEXED BY messages_by_message_id
        ON mailbox_id = reached.value AND message_id = ?2
-     WHERE ${HAS_DIGEST} ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
+     WHERE ${hasDigest("?5")} ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
   ),
   servedByContent: statement<
     MessageFolder,
-    [mailboxIds: string, fingerprint: string, digest: Uint8Array, mailboxId: string]
+    [mailboxIds: string, fingerprint: string, digest: Uint8Array, mailboxId: string, userId: string]
   >(
     `SELECT seq, folder FROM json_each(?1) AS reached CROSS JOIN messages INDEXED BY messages_without_id
        ON mailbox_id = reached.value AND fingerprint = ?2 AND message_id IS NULL
-     WHERE ${HAS_DIGEST} ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
+     WHERE ${hasDigest("?5")} ORDER BY mailbox_id <> ?4, seq LIMIT 1`,
   ),
-  servedById: statement<MessageFolder, [mailboxIds: string, id: string, digest: Uint8Array]>(
-    `SELECT seq, folder FROM messages WHERE id = ?2 AND mailbox_id IN (SELECT value FROM json_each(?1)) AND ${HAS_DIGEST}`,
+  servedById: statement<MessageFolder, [mailboxIds: string, id: string, digest: Uint8Array, userId: string]>(
+    `SELECT seq, folder FROM messages WHERE id = ?2 AND mailbox_id IN (SELECT value FROM json_each(?1))
+       AND ${hasDigest("?4")}`,
   ),
   folderOf: statement<{ threadSeq: number; folder: Folder }, [seq: number]>(
     "SELECT thread_seq AS threadSeq, folder FROM messages WHERE seq = ?",
@@ -152,6 +158,7 @@ export interface Appended extends CarriedMessage {
  * forbidden, conflict
  */
 export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, id, ...carried }: Appended): FiledInto {
+  const { userId } = caller;
   const { messageId, fingerprint } = carried.message;
   const readable = [...findReachableMailboxes(tx, caller).values()].flatMap(({ mailbox, access }) =>
     access.read ? mailbox.id : [],
@@ -159,9 +166,9 @@ export function fileAppended(core: MailCore, tx: Tx, caller: Caller, { digest, i
   const among = JSON.stringify(readable);
   const served =
     messageId === undefined
-      ? (statements.servedByContent(tx).get(among, fingerprint, digest, carried.mailboxId) ??
-        (id !== undefined && statements.servedById(tx).get(among, id, digest)))
-      : statements.served(tx).get(among, messageId, digest, carried.mailboxId);
+      ? (statements.servedByContent(tx).get(among, fingerprint, digest, carried.mailboxId, userId) ??
+        (id !== undefined && statements.servedById(tx).get(among, id, digest, userId)))
+      : statements.served(tx).get(among, messageId, digest, carried.mailboxId, userId);
   const found = served && queries(tx).source.get(served);
   // What is saved as a draft is one of its own, whatever it was made of.
   if (!found || (found.message.kind === "draft") !== (carried.kind === "draft"))
