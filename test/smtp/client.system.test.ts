@@ -10,12 +10,12 @@ describe("a certificate that must be valid", () => {
    * start.
    */
   const PROGRAM = `
-    import { openSession } from "${join(import.meta.dir, "../../src/smtp/client.ts")}";
+    import { openSmtpSession } from "${join(import.meta.dir, "../../src/smtp/client.ts")}";
     import { systemRuntime } from "${join(import.meta.dir, "../../src/base/runtime.ts")}";
     const [target] = process.argv.slice(1).map(JSON.parse);
     const log = { debug() {} };
     const world = { runtime: systemRuntime(), hostname: "us.test", log, signal: new AbortController().signal };
-    const opening = openSession(target, world);
+    const opening = openSmtpSession(target, world);
     await opening.then((session) => { session.close(); console.log("session"); }, ({ message }) => console.log(message));`;
 
   test.each([
