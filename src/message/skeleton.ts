@@ -54,8 +54,8 @@ export class DamagedSkeleton extends Error {
 const LEAST_CONTENT = 1_024;
 /** More attachments than any message is taken apart into. */
 const MOST_CUTS = 10_000;
-/** Octets of a skeleton and of a whole message; smtp.maxMessageBytes allows half of it. */
-const MOST_OCTETS = 2 ** 31 - 1;
+/** Octets of a whole message; smtp.maxMessageBytes allows half of it. */
+export const MOST_OCTETS = 2 ** 31 - 1;
 /** Octets that are encoded at a time, and that a piece of a stream has at most. */
 const PIECE = 256 * 1024;
 
@@ -241,14 +241,18 @@ export function packSkeleton({ bytes, cuts }: Skeleton): Uint8Array {
   return packed;
 }
 
-/** Unpacks a skeleton. @throws DamagedSkeleton if it is not whole, or of another version */
-export function unpackSkeleton(packed: Uint8Array): Skeleton {
+/**
+ * Unpacks the skeleton of a message of `size` octets. `most`: bytes that it may take. @throws DamagedSkeleton if it takes more,
+ * is not whole, of another version, or of a message of another size
+ */
+export function unpackSkeleton(packed: Uint8Array, size: number, most = MOST_OCTETS): Skeleton {
   const [head, body] = [Buffer.from(packed.subarray(0, HEAD)), packed.subarray(HEAD)];
   if (head[0] !== VERSION) throw new DamagedSkeleton(`unknown version ${head[0]}`);
   if (head.length < HEAD || head.readUInt32LE(1) !== crc32(body)) throw new DamagedSkeleton("another checksum");
   const outer = createNumberReader(body);
   const length = outer.next();
-  if (length > MOST_OCTETS) throw new DamagedSkeleton("too large");
+  // The numbers of a cut take less than what is cut out.
+  if (size > MOST_OCTETS || length > Math.min(size, most) + 1) throw new DamagedSkeleton("too large");
   const numbers = createNumberReader(unpackFrame(outer.rest(), length));
   const count = numbers.next();
   if (count > MOST_CUTS) throw new DamagedSkeleton("too many cuts");
@@ -262,7 +266,7 @@ export function unpackSkeleton(packed: Uint8Array): Skeleton {
   }
   const bytes = numbers.rest();
   if ((cuts.at(-1)?.at ?? 0) > bytes.length) throw new DamagedSkeleton("a cut beyond the end");
-  if (countOctets(bytes.length, cuts) > MOST_OCTETS) throw new DamagedSkeleton("too large");
+  if (countOctets(bytes.length, cuts) !== size) throw new DamagedSkeleton("of another size");
   return { bytes, cuts };
 }
 

@@ -19,6 +19,8 @@ import {
 import { hashFile, listDirectoryNames, readSmallFile } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
+import { LARGEST_IN_ROW, LONGEST_KEPT } from "../mailbox/filing/keep-octets.ts";
+import { MOST_OCTETS } from "../message/skeleton.ts";
 import { emptyDatabase, MIGRATIONS, migrateDatabase } from "../store/migrate.ts";
 import * as schema from "../store/schema.ts";
 import { EXPORT, type ExportManifest } from "./export-layout.ts";
@@ -205,7 +207,8 @@ const SHAPES: Readonly<Record<string, (column: string) => string>> = {
   hidden: (column) =>
     EACH(
       column,
-      "json_array_length(value) = 3 AND value ->> 0 BETWEEN 0 AND value ->> 1 - 1 AND value ->> 2 IN ('bcc', 'results')",
+      `json_array_length(value) = 3 AND json_type(value, '$[0]') = 'integer' AND json_type(value, '$[1]') = 'integer'
+         AND value ->> 0 BETWEEN 0 AND value ->> 1 - 1 AND value ->> 2 IN ('bcc', 'results')`,
     ),
 };
 
@@ -226,6 +229,12 @@ const DISAGREEING = [
   "thread_references m JOIN moved.threads t ON t.seq = m.thread_seq WHERE m.mailbox_id <> t.mailbox_id",
   "holds m JOIN moved.messages t ON t.seq = m.message_seq WHERE m.mailbox_id <> t.mailbox_id",
   "automatic_mail m JOIN moved.messages t ON t.seq = m.message_seq WHERE m.mailbox_id <> t.mailbox_id",
+  // What is in a row is read on the main thread, in proportion to `size`.
+  `message_octets m WHERE m.size NOT BETWEEN 0 AND ${MOST_OCTETS} OR length(m.digest) <> 32 OR length(m.served_digest) <> 32
+     OR (m.skeleton IS NULL) = (m.blob IS NULL) OR length(m.skeleton) > ${LARGEST_IN_ROW}
+     OR length(m.envelope) > ${LONGEST_KEPT} OR length(m.structure) > ${LONGEST_KEPT}
+     OR EXISTS (SELECT 1 FROM (SELECT value ->> 0 AS start, value ->> 1 AS stop, lag(value ->> 1, 1, 0) OVER (ORDER BY key) AS before
+                FROM json_each(m.hidden)) WHERE start < before OR stop > m.size)`,
   "mailboxes m JOIN moved.users t ON t.id = m.owner_id WHERE m.workspace_id <> t.workspace_id",
 ];
 

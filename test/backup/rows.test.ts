@@ -82,6 +82,7 @@ test.each<[string, (db: Database) => void, RegExp]>([
     (db) => db.exec("PRAGMA ignore_check_constraints = ON; UPDATE queue_entries SET state = 'strange'"),
     /CHECK constraint failed/,
   ],
+  ["octets of a size that no message has", (db) => db.exec("UPDATE message_octets SET size = -5"), /message_octets/],
   [
     "a text that unpacks to more than the memory",
     (db) => void db.query("UPDATE message_bodies SET html_source = ?").run(zstdCompressSync(Buffer.alloc(200_000_000))),

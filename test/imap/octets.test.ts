@@ -405,6 +405,7 @@ describe("octets that are not whole", () => {
 
   test.each([
     ["with another digest", { digest: Buffer.alloc(32) }],
+    ["of another size", { size: 100 }],
     ["damaged", { skeleton: Buffer.from("nothing") }],
     ["gone", { skeleton: null }],
     ["in a blob that is gone", { skeleton: null, blob: "0".repeat(64) }],

@@ -8,6 +8,7 @@ import {
   cutSkeleton,
   DamagedSkeleton,
   type EncodedPart,
+  MOST_OCTETS,
   packSkeleton,
   readOctets,
   type Skeleton,
@@ -66,7 +67,7 @@ const contentsIn = (parts: readonly EncodedPart[]) =>
 /** Cuts octets, packs, unpacks and reads them, which must give the same; returns the skeleton. */
 async function checkWhole({ octets, parts }: { octets: Uint8Array; parts: readonly EncodedPart[] }): Promise<Skeleton> {
   const skeleton = cutSkeleton(octets, parts);
-  const unpacked = unpackSkeleton(packSkeleton(skeleton));
+  const unpacked = unpackSkeleton(packSkeleton(skeleton), octets.length);
   expect(unpacked.cuts).toEqual(skeleton.cuts);
   expect(Buffer.from(unpacked.bytes).equals(Buffer.from(skeleton.bytes))).toBe(true);
   expect(countOctets(unpacked.bytes.length, unpacked.cuts)).toBe(octets.length);
@@ -308,7 +309,8 @@ describe("what is packed", () => {
   );
   const skeleton = cutSkeleton(octets, parts);
   const packed = packSkeleton(skeleton);
-  const damaged = (bytes: Uint8Array) => expect(() => unpackSkeleton(bytes)).toThrow(DamagedSkeleton);
+  const damaged = (bytes: Uint8Array, size = octets.length) =>
+    expect(() => unpackSkeleton(bytes, size)).toThrow(DamagedSkeleton);
 
   /** A pack with a right checksum around a frame that has, or claims to have, `size` bytes. */
   const forgeFrame = (frame: Uint8Array, size: number) => {
@@ -354,41 +356,54 @@ describe("what is packed", () => {
     }
     damaged(Buffer.concat([packed, packed]));
     damaged(Buffer.concat([packed, Buffer.alloc(1)]));
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 40 }), damaged), { seed: 1 });
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => damaged(bytes)),
+      { seed: 1 },
+    );
   });
 
   test("wrong numbers are refused", () => {
-    expect(unpackSkeleton(forge([1, 3, 0, 9, 4])).cuts).toEqual([
+    expect(unpackSkeleton(forge([1, 3, 0, 9, 4]), 3 + 16).cuts).toEqual([
       { at: 3, position: 0, size: 9, lineLength: 4, lineEnd: "\r\n" },
     ]);
-    const wrong = {
-      "another version": Buffer.concat([Buffer.from([2]), packed.subarray(1)]),
-      "a cut beyond the end": forge([1, 4, 0, 9, 4]),
-      "no size": forge([1, 0, 0, 0, 4]),
-      "no line end of ours": forge([1, 0, 0, 9, 6]),
-      "more cuts than there are": forge([2, 0, 0, 9, 4], ""),
-      "too many cuts": forge([0xff, 0x7f], "\0\0\x09\x04".repeat(16_383)),
-      "a number without end": forge([...Array<number>(300).fill(0x80), 0]),
-      "a number that is too large": forge([1, 0, 0, ...Array<number>(8).fill(0xff), 0x7f, 4]),
-      "a message that is too large": forge([1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x7f, 4]),
-      "less than its length": forge([0], "abc", 5),
-      "more than its length": forge([0], "abc", 3),
-      "a length of nothing": forge([0], "abc", 0),
+    // The octets of a message with "abc" and, where there is a cut, 12 digits in three lines.
+    const [bare, cut] = [3, 3 + 16];
+    const wrong: Record<string, [packed: Uint8Array, size: number]> = {
+      "another version": [Buffer.concat([Buffer.from([2]), packed.subarray(1)]), octets.length],
+      "a cut beyond the end": [forge([1, 4, 0, 9, 4]), cut],
+      "no size": [forge([1, 0, 0, 0, 4]), bare],
+      "no line end of ours": [forge([1, 0, 0, 9, 6]), cut],
+      "more cuts than there are": [forge([2, 0, 0, 9, 4], ""), cut],
+      "too many cuts": [forge([0xff, 0x7f], "\0\0\x09\x04".repeat(16_383)), MOST_OCTETS],
+      "a number without end": [forge([...Array<number>(300).fill(0x80), 0]), bare],
+      "a number that is too large": [forge([1, 0, 0, ...Array<number>(8).fill(0xff), 0x7f, 4]), MOST_OCTETS],
+      "a message that is too large": [forge([1, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x7f, 4]), MOST_OCTETS + 1],
+      "less than its length": [forge([0], "abc", 5), bare],
+      "more than its length": [forge([0], "abc", 3), bare],
+      "a length of nothing": [forge([0], "abc", 0), bare],
+      "a smaller message": [forge([0]), bare + 1],
+      "a larger message": [forge([0]), bare - 1],
+      "a smaller message with a cut": [forge([1, 3, 0, 9, 4]), cut + 1],
+      "a larger message with a cut": [forge([1, 3, 0, 9, 4]), cut - 1],
     };
-    for (const [what, bytes] of Object.entries(wrong)) {
-      expect(() => unpackSkeleton(bytes), what).toThrow(DamagedSkeleton);
+    for (const [what, [bytes, size]] of Object.entries(wrong)) {
+      expect(() => unpackSkeleton(bytes, size), what).toThrow(DamagedSkeleton);
     }
   });
 
   test("a frame that has more than it says takes no memory, nor does one with a large window", () => {
     const bomb = zstdCompressSync(Buffer.alloc(64 * 1024 * 1024));
     const before = process.memoryUsage.rss();
-    damaged(forgeFrame(bomb, 1_024));
-    expect(() => unpackSkeleton(forgeFrame(bomb, 2 ** 31))).toThrow("too large");
+    damaged(forgeFrame(bomb, 1_024), 1_023);
+    expect(() => unpackSkeleton(forgeFrame(bomb, 2 ** 31), MOST_OCTETS + 1)).toThrow("too large");
+    // It says what it has, but the message has less, or its reader takes less.
+    expect(() => unpackSkeleton(forgeFrame(bomb, 64 * 1024 * 1024), 100)).toThrow("too large");
+    expect(() => unpackSkeleton(forgeFrame(bomb, 64 * 1024 * 1024), 64 * 1024 * 1024 - 1, 1_024)).toThrow("too large");
     expect(process.memoryUsage.rss() - before).toBeLessThan(32 * 1024 * 1024);
     const [inside, params] = [Buffer.alloc(16 * 1024 * 1024), { [constants.ZSTD_c_windowLog]: 24 }];
-    damaged(forgeFrame(zstdCompressSync(inside, { params }), inside.length));
-    expect(unpackSkeleton(forgeFrame(zstdCompressSync(inside), inside.length)).bytes).toHaveLength(inside.length - 1);
+    damaged(forgeFrame(zstdCompressSync(inside, { params }), inside.length), inside.length - 1);
+    const { bytes } = unpackSkeleton(forgeFrame(zstdCompressSync(inside), inside.length), inside.length - 1);
+    expect(bytes).toHaveLength(inside.length - 1);
   });
 
   test("what version 1 packed is read for ever", async () => {
@@ -396,7 +411,7 @@ describe("what is packed", () => {
       "AfByl1RrKLUv/SBr9QEAJAICVwDQD0wJAdAPAFBsYW5zDQosbGxlLg0KDQotLWItLQ0KCABu5iN5pLmIdDCcLiJuxZUzL7zj17vieQE=",
       "base64",
     );
-    const read = await readOctets(unpackSkeleton(old), readFrom(contentsIn(parts)));
+    const read = await readOctets(unpackSkeleton(old, octets.length), readFrom(contentsIn(parts)));
     expect(Buffer.from(read).equals(octets)).toBe(true);
     const dictionary = await Bun.file(new URL("../../src/message/skeleton-dictionary-1.txt", import.meta.url)).bytes();
     expect(createHash("sha256").update(dictionary).digest("hex")).toBe(

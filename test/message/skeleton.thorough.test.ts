@@ -36,7 +36,7 @@ function makeMessage(size: number, count: number, lineLength: number, change = (
 }
 
 const roundTrip = async ({ octets, parts }: Message): Promise<Skeleton> => {
-  const skeleton = unpackSkeleton(packSkeleton(cutSkeleton(octets, parts)));
+  const skeleton = unpackSkeleton(packSkeleton(cutSkeleton(octets, parts)), octets.length);
   const read = (position: number, from: number, to: number) =>
     Promise.resolve(parts[position]?.content.subarray(from, to) ?? new Uint8Array());
   const whole = await readOctets(skeleton, read);

@@ -215,13 +215,22 @@ test.each<[string, (folder: string) => void, RegExp]>([
     (folder) => editExport(folder, `UPDATE attachments SET parameters = '[["charset",5]]'`),
     /a row of attachments/,
   ],
-  ...['[[5,2,"bcc"]]', '[[-1,2,"bcc"]]', '[[1,2,"x"]]', "[[1,2]]", "5"].map(
-    (hidden): [string, (folder: string) => void, RegExp] => [
-      `hidden octets ${hidden}, which are none`,
-      (folder) => editExport(folder, `UPDATE message_octets SET hidden = '${hidden}'`),
-      /a row of message_octets/,
-    ],
-  ),
+  ...[
+    ...['[[5,2,"bcc"]]', '[[-1,2,"bcc"]]', '[[0.5,2,"bcc"]]', '[[1,2,"x"]]', "[[1,2]]", "5"],
+    ...['[[0,9000000,"bcc"]]', '[[5,9,"bcc"],[0,2,"bcc"]]', '[[0,6,"bcc"],[5,9,"bcc"]]'],
+  ].map((hidden): [string, (folder: string) => void, RegExp] => [
+    `hidden octets ${hidden}, which are none`,
+    (folder) => editExport(folder, `UPDATE message_octets SET hidden = '${hidden}'`),
+    /a row of message_octets/,
+  ]),
+  ...[
+    ...["size = -5", "size = 4000000000", "digest = x'00'", "served_digest = x'00'", "skeleton = NULL"],
+    ...["blob = printf('%064d', 0)", "skeleton = zeroblob(70000)", "envelope = printf('%05000d', 0)"],
+  ].map((change): [string, (folder: string) => void, RegExp] => [
+    `octets with ${change}`,
+    (folder) => editExport(folder, `UPDATE message_octets SET ${change} WHERE blob IS NULL`),
+    /a row of message_octets/,
+  ]),
   [
     "octets in a blob of another place",
     (folder) => editExport(folder, "UPDATE message_octets SET blob = '../keys'"),

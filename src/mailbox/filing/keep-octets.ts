@@ -45,9 +45,9 @@ export interface TopLines {
 export const NO_TOP: TopLines = { lines: new Uint8Array() };
 
 /** Bytes of a packed skeleton that is kept in a row; a larger one is a blob. */
-const LARGEST_IN_ROW = 64 * 1024;
+export const LARGEST_IN_ROW = 64 * 1024;
 /** Most characters of an envelope or a structure that is kept. */
-const LONGEST_KEPT = 4_000;
+export const LONGEST_KEPT = 4_000;
 
 /** Cuts the attachments out of the octets of a message. `structure`: of the message, if it can be read. */
 export function cutOctets(
@@ -81,8 +81,9 @@ export async function keepOctets(
     bytes: Buffer.concat([lines, skeleton.bytes]),
     cuts: skeleton.cuts.map((cut) => ({ ...cut, at: cut.at + top })),
   };
+  const size = top + bytes.byteLength;
   const packed = packSkeleton(below);
-  const unpacked = unpackSkeleton(packed);
+  const unpacked = unpackSkeleton(packed, size);
   if (!below.bytes.equals(unpacked.bytes) || !Bun.deepEquals(below.cuts, unpacked.cuts))
     throw new Error("octets were not packed as they are");
   const content = structure ? { bytes: buffer, root: structure } : openMessageContent(buffer);
@@ -90,7 +91,7 @@ export async function keepOctets(
   const whole = Buffer.concat([lines, buffer.subarray(0, content.root.header.bodyStart)]);
   const envelope = formatImapEnvelope(withoutHidden(whole, hidden).toString("latin1"));
   return {
-    size: top + bytes.byteLength,
+    size,
     digest: hash.digest(),
     hidden,
     ...(hidden.length > 0 && { servedDigest: digestWithout(hidden, [lines, bytes]) }),

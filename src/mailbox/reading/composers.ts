@@ -63,11 +63,14 @@ export const blobsOfParts = (parts: StoredParts | KeptParts): string[] => [
 ];
 
 /** Puts kept octets together. @throws DamagedSkeleton if they are not those that were kept; the error of a blob that cannot be read */
-async function restoreOctets({ skeleton, digest, hidden, files }: KeptParts, readBlob: ReadBlob): Promise<Buffer> {
+async function restoreOctets(
+  { skeleton, digest, size, hidden, files }: KeptParts,
+  readBlob: ReadBlob,
+): Promise<Buffer> {
   const packed = typeof skeleton === "string" ? await readBlob(skeleton) : skeleton;
   // The attachment that is read in pieces.
   let opened: { position: number; content: Uint8Array } | undefined;
-  const bytes = await readOctets(unpackSkeleton(packed), async (position, from, to) => {
+  const bytes = await readOctets(unpackSkeleton(packed, size), async (position, from, to) => {
     const file = files[position];
     if (!file) throw new DamagedSkeleton(`there is no attachment ${position}`);
     if (opened?.position !== position) opened = { position, content: await readBlob(file.blob) };

@@ -88,12 +88,12 @@ export function readKeptParts(db: Db, { seq, size, hidden }: KeptDescription): K
  * The header that kept octets in a row begin with, without what is hidden; undefined where the row does not tell, and if it is
  * damaged.
  */
-export function readKeptHeader(db: Db, { seq, hidden }: KeptDescription): Buffer | undefined {
+export function readKeptHeader(db: Db, { seq, size, hidden }: KeptDescription): Buffer | undefined {
   const packed = statements(db).skeleton.get({ seq })?.skeleton;
   if (!packed) return undefined;
   let skeleton: Skeleton;
   try {
-    skeleton = unpackSkeleton(packed);
+    skeleton = unpackSkeleton(packed, size);
   } catch (error) {
     if (error instanceof DamagedSkeleton) return undefined;
     throw error;
