@@ -5,6 +5,7 @@
 import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { sweepUnnamedBlobs } from "../../src/mailbox/changing/removal.ts";
+import { describeKeptOctets, readKeptHeader } from "../../src/mailbox/reading/kept-octets.ts";
 import { attachments, imapMessages, messageOctets, messages } from "../../src/store/schema.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
@@ -30,6 +31,14 @@ async function last(folder: string, item = "BODY.PEEK[]", client = hers): Promis
   const line = untagged.find((one) => one.includes("FETCH (")) ?? "";
   const [, octets] = /\{\d+\}\r\n([\s\S]*)\)$/.exec(line) ?? [];
   return octets ?? (line === "" ? `${status} ${text}` : line);
+}
+
+async function append(folder: string, octets: string | Uint8Array): Promise<void> {
+  hers.write(`a APPEND ${folder} {${octets.length}}\r\n`);
+  expect(await hers.line()).toStartWith("+ ");
+  hers.write(octets);
+  hers.write("\r\n");
+  while (!/^a /.test((await hers.line()) ?? "a ")) {}
 }
 
 async function arrives(message: string, to: string | string[] = ALICE): Promise<void> {
@@ -266,11 +275,7 @@ describe("a Bcc", () => {
 describe("what was handed in is what is fetched", () => {
   test.each(MAIL)("an app appends mail %s", async (_, message) => {
     const octets = Buffer.from(message.replace("Subject: ", `Message-ID: <${Bun.hash(message)}@app>\r\nSubject: `));
-    hers.write(`a APPEND Archive {${octets.length}}\r\n`);
-    expect(await hers.line()).toStartWith("+ ");
-    hers.write(octets);
-    hers.write("\r\n");
-    while (!/^a /.test((await hers.line()) ?? "a ")) {}
+    await append("Archive", octets);
     expect(await last("Archive")).toBe(octets.toString("latin1"));
   });
 
@@ -387,6 +392,75 @@ test("a folder of mail from before opens at once, and what an app is told of it 
   expect(states()).toEqual([1, 1, 1]);
   expect(await last("INBOX", "BODY.PEEK[]", app)).toBe(octets);
   app.end();
+});
+
+describe("what is told of octets is true of those that are served", () => {
+  const fields = (count: number): string[] => Array.from({ length: count }, (_, i) => `X-${i}: 1`);
+  const parts = ["--b", "", "one", "two", "--b", "Content-Type: text/html", "", "<p>three", "--b--"];
+  const type = ["MIME-Version: 1.0", "Content-Type: multipart/mixed; boundary=b"];
+  const secret = "Bcc: secret@remote.example";
+  const bccs = Array.from({ length: 1_100 }, (_, i) => `Bcc: secret-${i}@remote.example`);
+
+  /** Fetches all that tells about the last message of a folder, and holds it to its octets. */
+  async function checkTold(folder: string, client = hers): Promise<{ structure: string; octets: string }> {
+    const octets = await last(folder, "BODY.PEEK[]", client);
+    const [header, text] = [
+      await last(folder, "BODY.PEEK[HEADER]", client),
+      await last(folder, "BODY.PEEK[TEXT]", client),
+    ];
+    expect(header + text).toBe(octets);
+    expect(await last(folder, "RFC822.SIZE", client)).toContain(`RFC822.SIZE ${octets.length})`);
+    const structure = await last(folder, "BODYSTRUCTURE", client);
+    const second = await last(folder, "BODY.PEEK[2]", client);
+    expect(structure.includes("BODYSTRUCTURE ((")).toBe(!second.endsWith("BODY[2] NIL)"));
+    const [, size] = /BODYSTRUCTURE \(?\("[^"]*" "[^"]*" (?:NIL|\([^)]*\)) NIL NIL "[^"]*" (\d+)/.exec(structure) ?? [];
+    expect((await last(folder, "BODY.PEEK[1]", client)).length).toBe(Number(size));
+    return { structure, octets };
+  }
+
+  test.each<[what: string, message: string]>([
+    ["as many fields as can be read", lines(...HEADER, ...fields(996), ...type, "", ...parts)],
+    ["as many with the fields of this server", lines(...HEADER, ...fields(993), ...type, "", ...parts)],
+    ["few fields", lines(...HEADER, ...type, "", ...parts)],
+    ["more Bcc fields than can be read", lines(...bccs, ...HEADER, ...type, "", ...parts)],
+    ["a Bcc behind what ends a header", lines(...HEADER, "Dear all", secret, "", "Text")],
+    [
+      "a delimiter that ends the header, and a Bcc behind it",
+      lines(...HEADER, ...type, "--b", secret, "", ...parts.slice(2)),
+    ],
+    ["a line on top that is of no field", lines(" ; x", ...HEADER, "", "Text")],
+  ])("in mail with %s", async (_, message) => {
+    await arrives(message);
+    const { structure, octets } = await checkTold("INBOX");
+    expect(structure + octets).not.toContain("secret");
+  });
+
+  test("to its author and to others, where a Bcc is one field too many", async () => {
+    const message = lines("From: alice@example.test", secret, ...fields(997), ...type, "", ...parts);
+    await append("Sent", message);
+    expect((await checkTold("Sent")).octets).toBe(message);
+    const ben = it.join("many@example.test", "member", { access: "view" });
+    const his = await imapAccount(portOf(it), ben.email, ben.key);
+    const { structure, octets } = await checkTold(`Shared/${ALICE}/Sent`, his);
+    expect([structure.includes("BODYSTRUCTURE (("), octets.includes("secret")]).toEqual([true, false]);
+    his.end();
+  });
+});
+
+test("the header of mail that packs well is not unpacked on the main thread if it is large", async () => {
+  const { db } = it.core;
+  for (const [count, isUnpacked] of [
+    [2_000, true],
+    [4_000, false],
+  ] as const) {
+    await arrives(lines(...HEADER, "Subject: Equal lines", "", ...Array<string>(count).fill("a".repeat(76))));
+    const row = db.select().from(messageOctets).all().at(-1);
+    expect(row?.skeleton?.length).toBeLessThan(1_000);
+    const seq = row?.messageSeq ?? 0;
+    const kept = describeKeptOctets(db, [seq], "usr_nobody").get(seq);
+    expect(kept && readKeptHeader(db, kept) !== undefined).toBe(isUnpacked);
+    expect(await last("INBOX", "BODY.PEEK[HEADER.FIELDS (SUBJECT)]")).toBe("Subject: Equal lines\r\n\r\n");
+  }
 });
 
 describe("octets that are not whole", () => {

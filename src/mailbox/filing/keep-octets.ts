@@ -7,7 +7,6 @@ import { type FieldLines, isBccField, isIndentedAt, readFieldLines, withoutRange
 import { formatBodyStructure, formatImapEnvelope, openMessageContent } from "../../message/imap-data.ts";
 import type { ParsedMessage } from "../../message/parse.ts";
 import { cutSkeleton, packSkeleton, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
-import type { Part } from "../../message/structure.ts";
 import type { Blobs } from "../../store/blobs.ts";
 import type { HiddenOctets } from "../../store/schema.ts";
 
@@ -21,6 +20,7 @@ export interface KeptOctets {
   hidden: HiddenOctets[];
   /** ENVELOPE as everybody sees it; absent if it is long. */
   envelope?: string;
+  /** BODYSTRUCTURE; absent if it is long, or if its author is told another one than everybody else. */
   structure?: string;
   /** The packed skeleton, or the blob that has it where it is large. */
   skeleton: Uint8Array | { blob: string };
@@ -29,7 +29,6 @@ export interface KeptOctets {
 /** The octets of a message that has been read, and where its attachments are in them. */
 export interface CutOctets {
   bytes: Uint8Array;
-  structure: Part | undefined;
   skeleton: Skeleton;
 }
 
@@ -49,21 +48,17 @@ export const LARGEST_IN_ROW = 64 * 1024;
 /** Most characters of an envelope or a structure that is kept. */
 export const LONGEST_KEPT = 4_000;
 
-/** Cuts the attachments out of the octets of a message. `structure`: of the message, if it can be read. */
-export function cutOctets(
-  bytes: Uint8Array,
-  structure: Part | undefined,
-  attachments: ParsedMessage["attachments"],
-): CutOctets {
+/** Cuts the attachments out of the octets of a message. */
+export function cutOctets(bytes: Uint8Array, attachments: ParsedMessage["attachments"]): CutOctets {
   const parts = attachments.flatMap(({ source, content }, position) =>
     source ? { ...source, position, content } : [],
   );
-  return { bytes, structure, skeleton: cutSkeleton(bytes, parts) };
+  return { bytes, skeleton: cutSkeleton(bytes, parts) };
 }
 
 /** Packs octets below lines of this server. Rejects with the error of the file system if a large one cannot be written. */
 export async function keepOctets(
-  { bytes, structure, skeleton }: CutOctets,
+  { bytes, skeleton }: CutOctets,
   { lines, bcc = 0, hostname }: TopLines,
   blobs: Pick<Blobs, "write">,
 ): Promise<KeptOctets> {
@@ -76,27 +71,31 @@ export async function keepOctets(
     const why = isBccField(field) ? "bcc" : isResults ? "results" : undefined;
     if (why !== undefined) hide(hidden, [top + field.start, top + field.end, why]);
   }
-  const hash = new Bun.CryptoHasher("sha256").update(lines).update(bytes);
+  const size = top + bytes.byteLength;
   const below = {
     bytes: Buffer.concat([lines, skeleton.bytes]),
     cuts: skeleton.cuts.map((cut) => ({ ...cut, at: cut.at + top })),
   };
-  const size = top + bytes.byteLength;
   const packed = packSkeleton(below);
   const unpacked = unpackSkeleton(packed, size);
   if (!below.bytes.equals(unpacked.bytes) || !Bun.deepEquals(below.cuts, unpacked.cuts))
     throw new Error("octets were not packed as they are");
-  const content = structure ? { bytes: buffer, root: structure } : openMessageContent(buffer);
-  const told = formatBodyStructure(content, true);
-  const whole = Buffer.concat([lines, buffer.subarray(0, content.root.header.bodyStart)]);
-  const envelope = formatImapEnvelope(withoutHidden(whole, hidden).toString("latin1"));
+  const whole = top === 0 ? buffer : Buffer.concat([lines, buffer]);
+  // Lines on top and lines that are hidden may change where the header ends, and what exceeds the limits.
+  const served = openMessageContent(withoutHidden(whole, hidden));
+  const envelope = formatImapEnvelope(served.bytes.toString("latin1", 0, served.root.header.bodyStart));
+  const structure = formatBodyStructure(served, true);
+  const hiddenFromAuthor = hideFrom(hidden, true);
+  const isTold =
+    hiddenFromAuthor.length === hidden.length ||
+    formatBodyStructure(openMessageContent(withoutHidden(whole, hiddenFromAuthor)), true) === structure;
   return {
     size,
-    digest: hash.digest(),
+    digest: digestOctets(whole),
     hidden,
-    ...(hidden.length > 0 && { servedDigest: digestWithout(hidden, [lines, bytes]) }),
+    ...(hidden.length > 0 && { servedDigest: digestOctets(served.bytes) }),
     ...(envelope.length <= LONGEST_KEPT && { envelope }),
-    ...(told.length <= LONGEST_KEPT && { structure: told }),
+    ...(structure.length <= LONGEST_KEPT && isTold && { structure }),
     skeleton: packed.byteLength <= LARGEST_IN_ROW ? packed : { blob: await blobs.write(packed) },
   };
 }
@@ -137,22 +136,11 @@ function isResultsOf(buffer: Buffer, { name, value, end }: FieldLines, hostname:
 /** Octets of the name of a server, quoted. */
 const LONGEST_SERVER = 1_000;
 
-/** SHA-256 of pieces of octets without ranges of them. */
-function digestWithout(hidden: readonly HiddenOctets[], pieces: readonly Uint8Array[]): Uint8Array {
-  const hash = new Bun.CryptoHasher("sha256");
-  let offset = 0;
-  for (const piece of pieces) {
-    let at = 0;
-    for (const [start, end] of hidden) {
-      if (end <= offset || start >= offset + piece.byteLength) continue;
-      hash.update(piece.subarray(at, start - offset));
-      at = end - offset;
-    }
-    hash.update(piece.subarray(at));
-    offset += piece.byteLength;
-  }
-  return hash.digest();
-}
+/** Those of the ranges that the author of the message, or anybody else, does not see: the author alone sees a Bcc (rules: Bcc). */
+export const hideFrom = (hidden: readonly HiddenOctets[], isAuthor: boolean): readonly HiddenOctets[] =>
+  isAuthor ? hidden.filter(([, , why]) => why !== "bcc") : hidden;
+
+export const digestOctets = (octets: Uint8Array): Buffer => new Bun.CryptoHasher("sha256").update(octets).digest();
 
 /** Octets without those that are hidden from a reader. */
 export const withoutHidden = (octets: Buffer, hidden: readonly HiddenOctets[]): Buffer =>

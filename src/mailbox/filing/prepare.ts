@@ -99,7 +99,7 @@ export async function readForFiling(
   const fingerprint = fingerprintMessage(bytes, structure?.header);
   const read = await parseMessage(bytes, budget, structure);
   const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = read;
-  const cut = cutOctets(bytes, structure, attachments);
+  const cut = cutOctets(bytes, attachments);
   const stored: PreparedAttachment[] = [];
   for (const { content, source: _, ...attachment } of attachments) {
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });

@@ -11,7 +11,7 @@ import { unpackText } from "../../message/reading.ts";
 import { DamagedSkeleton, readOctets, unpackSkeleton } from "../../message/skeleton.ts";
 import type { Part } from "../../message/structure.ts";
 import type { HiddenOctets } from "../../store/schema.ts";
-import { withoutHidden } from "../filing/keep-octets.ts";
+import { digestOctets, withoutHidden } from "../filing/keep-octets.ts";
 
 /** Parts of a message from which its file is composed. */
 export interface StoredParts {
@@ -80,8 +80,6 @@ async function restoreOctets(
   if (!digestOctets(octets).equals(digest)) throw new DamagedSkeleton("they have another digest");
   return withoutHidden(octets, hidden);
 }
-
-const digestOctets = (octets: Uint8Array): Buffer => new Bun.CryptoHasher("sha256").update(octets).digest();
 
 type ReadBlob = (name: string) => Promise<Uint8Array>;
 

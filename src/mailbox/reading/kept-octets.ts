@@ -1,12 +1,12 @@
 /** Reads the octets of messages that were kept as they came or left (rules: Octets). */
 import { eq, sql } from "drizzle-orm";
-import { readHeaders } from "../../message/headers.ts";
+import { openMessageContent } from "../../message/imap-data.ts";
 import { DamagedSkeleton, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
 import type { Reader } from "../../store/core.ts";
 import { attachments, type HiddenOctets, messageOctets, messages } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
-import { withoutHidden } from "../filing/keep-octets.ts";
+import { hideFrom, withoutHidden } from "../filing/keep-octets.ts";
 import { composeOctets, type KeptParts } from "./composers.ts";
 
 const statements = prepared((db) => ({
@@ -60,7 +60,7 @@ export function describeKeptOctets(db: Db, seqs: readonly number[], userId: stri
 type Row = ReturnType<ReturnType<typeof statements>["of"]["all"]>[number];
 
 function describeRow({ sentBy: _, hidden: all, envelope, ...row }: Row, isAuthor: boolean): KeptDescription {
-  const hidden = (all ?? []).filter(([, , why]) => why !== "bcc" || !isAuthor);
+  const hidden = hideFrom(all ?? [], isAuthor);
   const visibleSize = hidden.reduce((size, [start, end]) => size - (end - start), row.size);
   // The envelope that is kept has no Bcc.
   const seesBcc = isAuthor && all?.some(([, , why]) => why === "bcc") === true;
@@ -84,24 +84,27 @@ export function readKeptParts(db: Db, { seq, size, hidden }: KeptDescription): K
   return { skeleton: packed, digest: row.digest, size, hidden, files: files.all({ seq }) };
 }
 
+/** Bytes of a skeleton that is unpacked for its header on the main thread, which takes half a millisecond. */
+const LARGEST_FOR_HEADER = 256 * 1024;
+
 /**
  * The header that kept octets in a row begin with, without what is hidden; undefined where the row does not tell, and if it is
- * damaged.
+ * damaged or large.
  */
 export function readKeptHeader(db: Db, { seq, size, hidden }: KeptDescription): Buffer | undefined {
   const packed = statements(db).skeleton.get({ seq })?.skeleton;
   if (!packed) return undefined;
   let skeleton: Skeleton;
   try {
-    skeleton = unpackSkeleton(packed, size);
+    skeleton = unpackSkeleton(packed, size, LARGEST_FOR_HEADER);
   } catch (error) {
     if (error instanceof DamagedSkeleton) return undefined;
     throw error;
   }
   const { bytes, cuts } = skeleton;
-  const octets = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const { bodyStart } = readHeaders(octets);
+  const beginning = Buffer.from(bytes.buffer, bytes.byteOffset, cuts[0]?.at ?? bytes.byteLength);
+  const visible = withoutHidden(beginning, hidden);
+  const { bodyStart } = openMessageContent(visible).root.header;
   // All of a message may be an attachment of it, which has the original.
-  if (cuts[0] && cuts[0].at <= bodyStart) return undefined;
-  return withoutHidden(octets.subarray(0, bodyStart), hidden);
+  return cuts[0] && bodyStart >= visible.length ? undefined : visible.subarray(0, bodyStart);
 }
