@@ -307,8 +307,7 @@ export function findMessageSection(
   if (!found) return undefined;
   const { bytes } = found.content;
   const { part } = found;
-  const body = (of: Content, one: Part): Buffer =>
-    of.bytes.subarray(one.header.bodyStart, one.children.length > 0 ? findMultipartEnd(of, one) : one.end);
+  const body = (of: Content, one: Part): Buffer => of.bytes.subarray(one.header.bodyStart, one.end);
   if (text === undefined) return body(found.content, part);
   if (text === "MIME") return bytes.subarray(part.header.start, part.header.bodyStart);
   const message = numbers.length === 0 ? content : messageIn(found.content, part, numbers.length);
@@ -381,27 +380,3 @@ function* quotedPrintablePieces(octets: Buffer): Generator<Buffer> {
     at = end;
   }
 }
-
-/** Where a multipart ends: before the next delimiter of the multipart that it is in. */
-function findMultipartEnd({ bytes, root }: Content, part: Part): number {
-  let end = bytes.length;
-  for (let parent = root; parent !== part; ) {
-    const index = parent.children.findIndex((child) => child === part || holds(child, part));
-    const child = parent.children[index];
-    if (!child) break;
-    const { boundary = "" } = Object.fromEntries(parent.contentType.parameters);
-    const last = lastOffset(child);
-    const delimiter = bytes.indexOf(`\r\n--${boundary}`, last, "latin1");
-    if (delimiter >= 0) end = Math.min(end, delimiter);
-    parent = child;
-  }
-  return end;
-}
-
-const holds = (part: Part, wanted: Part): boolean =>
-  part.children.some((child) => child === wanted || holds(child, wanted));
-
-const lastOffset = (part: Part): number => {
-  const last = part.children.at(-1);
-  return last ? lastOffset(last) : part.end;
-};

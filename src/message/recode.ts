@@ -139,7 +139,7 @@ class Recoding {
     const edits = this.#edits.length;
     let isPlain = true;
     if (isSealed(part)) {
-      isPlain = this.#keep(start, Math.max(end, ...[...walkLeafParts(part)].map((leaf) => leaf.end)));
+      isPlain = this.#keep(start, Math.max(...[...walkLeafParts(part)].map((leaf) => leaf.end)));
     } else if (children.length > 0) {
       for (const child of children) if (!(await this.#child(part, child))) isPlain = false;
       // A label of the whole is true of all its parts (RFC 2045 §6.4).

@@ -17,7 +17,7 @@ export interface Part {
   contentType: HeaderValue;
   disposition: HeaderValue;
   children: Part[];
-  /** Offsets of a leaf's still encoded content; `end` is exclusive. */
+  /** Offsets of the content, still encoded, all delimiters of a multipart included; `end` is exclusive. */
   start: number;
   end: number;
 }
@@ -76,8 +76,10 @@ export function readStructure(bytes: Buffer): Part {
     parent?.children.push(part);
     return part;
   };
-  const closeTo = (depth: number) => {
-    for (const { boundary } of open.splice(depth)) {
+  /** Closes multiparts, which end at `end`. */
+  const closeTo = (depth: number, end: number) => {
+    for (const { boundary, part } of open.splice(depth)) {
+      if (part.children.length > 0) part.end = end;
       const outer = open.findLastIndex((multipart) => multipart.boundary === boundary);
       if (outer < 0) depthOf.delete(boundary);
       else depthOf.set(boundary, outer);
@@ -96,15 +98,16 @@ export function readStructure(bytes: Buffer): Part {
       next - dashes > 1_024 ? undefined : findDelimiter(bytes.toString("latin1", dashes, next).trimEnd(), depthOf);
     position = next;
     if (delimiter === undefined) continue;
-    if (current !== undefined) current.end = Math.max(current.start, beforeLineBreak(bytes, dashes));
-    closeTo(delimiter.depth + 1);
+    const end = beforeLineBreak(bytes, dashes);
+    if (current !== undefined) current.end = Math.max(current.start, end);
+    closeTo(delimiter.depth + 1, end);
     const multipart = open[delimiter.depth]?.part;
     if (multipart !== undefined && multipart === current && multipart !== root) keepForgotten(bytes, multipart);
     if (delimiter.closes || multipart === undefined) {
       if (multipart?.children.length === 0) multipart.end = current?.end ?? multipart.end;
       // It stays open for late parts, unless the delimiter may belong to an outer multipart.
       if (open.findIndex(({ boundary }) => boundary === open[delimiter.depth]?.boundary) < delimiter.depth) {
-        closeTo(delimiter.depth);
+        closeTo(delimiter.depth, beforeLineBreak(bytes, next));
       }
       current = undefined;
       continue;
@@ -112,6 +115,7 @@ export function readStructure(bytes: Buffer): Part {
     current = readPart(next, multipart);
     position = current.start;
   }
+  closeTo(0, bytes.length);
   for (const leaf of walkLeafParts(root)) if (leaf.type.startsWith("multipart/")) leaf.type = "text/plain";
   return root;
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { parseHeaderValue, readStructure, TooComplex, walkLeafParts } from "../../src/message/structure.ts";
+import { type Part, parseHeaderValue, readStructure, TooComplex, walkLeafParts } from "../../src/message/structure.ts";
 
 const bytes = (text: string) => Buffer.from(text, "latin1");
 
@@ -51,6 +51,27 @@ describe("readStructure", () => {
     const inner = "Content-Type: multipart/mixed; boundary=b\n\n--b\n\none\n--b--";
     expect(leaves(multipart("b", inner, "\ntwo")).map(([, content]) => content)).toEqual(["one", "two"]);
   });
+
+  test.each([
+    ["closing, of a boundary that begins like the outer one", "b", "bc", "--bc--\n"],
+    ["closing, of the outer boundary", "b", "b", "--b--"],
+    ["closing, and an epilogue", "b", "c", "--c--\nEpilogue"],
+    ["none", "b", "c", "two"],
+    ["of a boundary in UTF-8", "b\xc3\xa9", "c", "--c--"],
+  ])(
+    "an inner multipart goes up to the next delimiter of the outer one; its last line: %s",
+    (_, outer, inner, last) => {
+      const body = `--${inner}\n\none\n${last}`;
+      const text = multipart(outer, `Content-Type: multipart/mixed; boundary=${inner}\n\n${body}`, "\nthree");
+      for (const end of ["\n", "\r\n"]) {
+        const buffer = bytes(text.replaceAll("\n", end));
+        const root = readStructure(buffer);
+        const [part] = root.children;
+        expect(buffer.toString("latin1", part?.start, part?.end)).toBe(body.replaceAll("\n", end));
+        expect(root.end).toBe(buffer.length);
+      }
+    },
+  );
 
   test("ends a header at the first delimiter if its blank line is missing, or holds white space", () => {
     for (const blank of ["", " \r\n", "\t\r\n", "\r\r\n", "A note\r\n"]) {
@@ -160,6 +181,9 @@ describe("readStructure", () => {
           position = part.end;
         }
         expect(position).toBeLessThanOrEqual(buffer.length);
+        const holdsParts = (part: Part): boolean =>
+          part.children.every((child) => child.end <= part.end && holdsParts(child));
+        expect(holdsParts(readStructure(buffer))).toBe(true);
       }),
     );
   });
