@@ -3,10 +3,14 @@
  * §7.5.2, §6.4.5). Pure. Strings are latin1, octet by octet.
  */
 import { decodeQuotedPrintable, readTransferEncoding } from "./decode.ts";
-import { type Part, readStructureOrFile } from "./structure.ts";
+import { MAX_PARTS, type Part, readMessageHeader, tryReadStructure } from "./structure.ts";
 
 /** A message that is nested deeper is told as data. */
 const DEEPEST = 10;
+/** Characters of BODYSTRUCTURE, at most: 250 for each of 500 attachments. */
+export const LONGEST_STRUCTURE = 128 * 1024;
+/** Characters of a part in it beside the texts of ImapPart, at most: marks, a number of lines, the type of data. */
+const MARKS = 30;
 
 /** The section of a message that a client names, such as `1.2.HEADER` (RFC 9051 §6.4.5). */
 export interface Section {
@@ -24,20 +28,45 @@ export function formatImapString(latin1: string): string {
 
 const nstring = (text: string | undefined): string => (text === undefined ? "NIL" : formatImapString(text));
 
+/** A part as IMAP tells of it, by position in the octets of the whole message. */
+export interface ImapPart {
+  /** Offsets of the header, of what follows it, and of the end. */
+  start: number;
+  bodyStart: number;
+  end: number;
+  /** Transfer encoding of a leaf. */
+  encoding: string;
+  /** Type and subtype, of a multipart the subtype alone. */
+  type: string;
+  /** Text of a leaf behind its type. */
+  basic: string;
+  /** Text that BODYSTRUCTURE has on top of BODY. */
+  extension: string;
+  children: ImapPart[];
+  message?: NestedMessage;
+}
+
+/** The message that a part holds. */
+interface NestedMessage {
+  envelope: string;
+  root: ImapPart;
+  lines: number;
+}
+
 /** The octets of a message, and its parts. */
 export interface Content {
   readonly bytes: Buffer;
-  readonly root: Part;
+  readonly root: ImapPart;
 }
 
 /** Opens the octets of a message. Its parts are read when they are first asked for. */
 export function openMessageContent(bytes: Buffer): Content {
-  let root: Part | undefined;
+  let root: ImapPart | undefined;
   return {
     bytes,
     // Many clients want nothing but the octets.
     get root() {
-      root ??= readStructureOrFile(bytes);
+      root ??= readImapParts(bytes);
       return root;
     },
   };
@@ -49,16 +78,23 @@ const latin1 = (bytes: Buffer, start: number, end: number): string => bytes.toSt
 const splitHeaderText = (header: string): string[] => header.split(/(?<=\n)(?![ \t])/);
 const headerFieldName = (field: string): string => /^([^\s:]+)[ \t]*:/.exec(field)?.[1]?.toLowerCase() ?? "";
 
-/** The unfolded value of the first field of that name (lower case). */
-function fieldIn(header: string, name: string): string | undefined {
-  const found = splitHeaderText(header).find((field) => headerFieldName(field) === name);
-  return found
-    ?.slice(found.indexOf(":") + 1)
-    .replace(/\r?\n/g, "")
-    .trim();
-}
+/** Looks up the unfolded value of the first field of a name (lower case). */
+type FindField = (name: string) => string | undefined;
 
-const readHeaderText = (bytes: Buffer, part: Part): string => latin1(bytes, part.header.start, part.header.bodyStart);
+function readFields(header: string): FindField {
+  const fields = new Map<string, string>();
+  for (const field of splitHeaderText(header)) {
+    const name = headerFieldName(field);
+    if (!fields.has(name)) fields.set(name, field);
+  }
+  return (name) => {
+    const found = fields.get(name);
+    return found
+      ?.slice(found.indexOf(":") + 1)
+      .replace(/\r?\n/g, "")
+      .trim();
+  };
+}
 
 /** Where what began before `from` ends: at `close`, unless `stop` comes first (-1). Backslashes quote. Infinity: it never ends. */
 function endOfQuoted(text: string, from: number, close: string, stop?: string): number {
@@ -176,20 +212,19 @@ export function formatAddressStructures(value: string | undefined): string {
 
 /** ENVELOPE of a message with this header. */
 export function formatImapEnvelope(header: string): string {
-  const from = formatAddressStructures(fieldIn(header, "from"));
+  const field = readFields(header);
+  const from = formatAddressStructures(field("from"));
   const or = (name: string): string => {
-    const own = formatAddressStructures(fieldIn(header, name));
+    const own = formatAddressStructures(field(name));
     return own === "NIL" ? from : own;
   };
-  const text = (name: string): string => nstring(fieldIn(header, name));
+  const text = (name: string): string => nstring(field(name));
   return `(${[
     ...[text("date"), text("subject"), from, or("sender"), or("reply-to")],
-    ...["to", "cc", "bcc"].map((name) => formatAddressStructures(fieldIn(header, name))),
+    ...["to", "cc", "bcc"].map((name) => formatAddressStructures(field(name))),
     ...[text("in-reply-to"), text("message-id")],
   ].join(" ")})`;
 }
-
-const envelopeIn = ({ bytes, root }: Content): string => formatImapEnvelope(readHeaderText(bytes, root));
 
 /** The octets of a text that structure.ts has read, in UTF-8. */
 const toLatin1 = (text: string): string => Buffer.from(text, "utf8").toString("latin1");
@@ -224,97 +259,146 @@ function formatBodyParameters(parameters: ReadonlyMap<string, string>): string {
   return pairs.length === 0 ? "NIL" : `(${pairs.join(" ")})`;
 }
 
-/** The message that a part of type message/rfc822 holds; undefined where it is encoded or nested too deep. */
-function messageIn({ bytes }: Content, part: Part, depth: number): Content | undefined {
-  const encoding = readTransferEncoding(fieldIn(readHeaderText(bytes, part), "content-transfer-encoding"));
-  if (part.type !== "message/rfc822" || !/^(?:7bit|8bit|binary)$/.test(encoding) || depth >= DEEPEST) return undefined;
-  return openMessageContent(bytes.subarray(part.start, part.end));
-}
-
 const linesIn = (bytes: Buffer, start: number, end: number): number => {
   let lines = 0;
   for (let at = bytes.indexOf(0x0a, start); at >= 0 && at < end; at = bytes.indexOf(0x0a, at + 1)) lines++;
   return lines;
 };
 
-/** `extended`: BODYSTRUCTURE, else BODY. */
-export function formatBodyStructure(content: Content, extended: boolean, part = content.root, depth = 0): string {
-  const { bytes } = content;
-  const header = readHeaderText(bytes, part);
-  const field = (name: string): string => nstring(fieldIn(header, name));
+const DATA = '"application" "octet-stream"';
+const AS_IS = /^(?:7bit|8bit|binary)$/;
+
+/** Reads a part without those in it. `base`: where the octets that `part` tells of begin in `bytes`. */
+function readImapPart(bytes: Buffer, part: Part, base: number): ImapPart {
+  const [start, bodyStart, end] = [part.header.start, part.start, part.end].map((at) => at + base) as [
+    number,
+    number,
+    number,
+  ];
+  const find = readFields(latin1(bytes, start, bodyStart));
+  const field = (name: string): string => nstring(find(name));
   const { value: disposition, parameters } = part.disposition;
   const dispositionText =
     disposition === "" ? "NIL" : `(${formatImapString(toLatin1(disposition))} ${formatBodyParameters(parameters)})`;
   const languages =
-    fieldIn(header, "content-language")
+    find("content-language")
       ?.split(/[\s,]+/)
       .filter((one) => one !== "") ?? [];
   const language = languages.length > 0 ? `(${languages.map(formatImapString).join(" ")})` : "NIL";
   const further = `${dispositionText} ${language} ${field("content-location")}`;
-  if (part.children.length > 0) {
-    const children = part.children.map((child) => formatBodyStructure(content, extended, child, depth)).join("");
-    const [, subtype = "mixed"] = part.type.split("/");
-    const more = extended ? ` ${formatBodyParameters(part.contentType.parameters)} ${further}` : "";
-    return `(${children} ${formatImapString(subtype)}${more})`;
-  }
-  const [type = "text", subtype = "plain"] = part.type.split("/");
-  const encoding = formatImapString(readTransferEncoding(fieldIn(header, "content-transfer-encoding")));
-  const lines = linesIn(bytes, part.start, part.end);
-  const inner = messageIn(content, part, depth);
-  const named = part.type === "message/rfc822" && !inner ? ["application", "octet-stream"] : [type, subtype];
   const { parameters: given } = part.contentType;
+  const [type = "text", subtype = "plain"] = part.type.split("/");
+  const place = { start, bodyStart, end, children: [] };
+  if (part.children.length > 0) {
+    const extension = ` ${formatBodyParameters(given)} ${further}`;
+    return { ...place, encoding: "7bit", type: formatImapString(subtype), basic: "", extension };
+  }
+  const encoding = readTransferEncoding(find("content-transfer-encoding"));
   // RFC 2046 §4.1.2
   const all = type === "text" && !given.has("charset") ? new Map([...given, ["charset", "us-ascii"]]) : given;
   const basic = [
-    ...named.map(formatImapString),
     formatBodyParameters(all),
     field("content-id"),
     field("content-description"),
-    encoding,
-    `${part.end - part.start}`,
-  ];
-  if (inner) basic.push(envelopeIn(inner), formatBodyStructure(inner, extended, inner.root, depth + 1), `${lines}`);
-  else if (type === "text") basic.push(`${lines}`);
-  return `(${basic.join(" ")}${extended ? ` ${field("content-md5")} ${further}` : ""})`;
+    formatImapString(encoding),
+    `${end - bodyStart}`,
+    ...(type === "text" ? [`${linesIn(bytes, bodyStart, end)}`] : []),
+  ].join(" ");
+  const extension = ` ${field("content-md5")} ${further}`;
+  return { ...place, encoding, type: [type, subtype].map(formatImapString).join(" "), basic, extension };
+}
+
+/** Parts, and characters of BODYSTRUCTURE, that a message with all that are nested in it may still have. */
+interface Budget {
+  parts: number;
+  characters: number;
+}
+
+/** Reads the message from `start` to `end`. Undefined if it exceeds the limits or the budget; messages in it that do are data. */
+function readMessage(
+  bytes: Buffer,
+  [start, end]: readonly [start: number, end: number],
+  budget: Budget,
+  depth = 0,
+): NestedMessage | undefined {
+  const structure = tryReadStructure(bytes.subarray(start, end), budget.parts);
+  if (!structure) return undefined;
+  const envelope = depth === 0 ? "" : formatImapEnvelope(latin1(bytes, start, start + structure.start));
+  const left = { parts: budget.parts, characters: budget.characters - envelope.length };
+  const messages: ImapPart[] = [];
+  const read = (part: Part): ImapPart => {
+    const told = readImapPart(bytes, part, start);
+    left.parts--;
+    left.characters -= told.type.length + told.basic.length + told.extension.length + MARKS;
+    if (part.type === "message/rfc822" && part.children.length === 0) messages.push(told);
+    told.children = part.children.map(read);
+    return told;
+  };
+  const root = read(structure);
+  if (left.characters < 0) return undefined;
+  Object.assign(budget, left);
+  for (const part of messages) {
+    const canBeRead = AS_IS.test(part.encoding) && depth < DEEPEST;
+    const message = canBeRead ? readMessage(bytes, [part.bodyStart, part.end], budget, depth + 1) : undefined;
+    if (message) part.message = message;
+    else part.type = DATA;
+  }
+  return { envelope, root, lines: linesIn(bytes, start, end) };
+}
+
+/** The parts of a message; one that exceeds the limits is a single file below its header. */
+function readImapParts(bytes: Buffer): ImapPart {
+  const message = readMessage(bytes, [0, bytes.length], { parts: MAX_PARTS, characters: LONGEST_STRUCTURE });
+  if (message) return message.root;
+  const { bodyStart } = readMessageHeader(bytes);
+  const encoding = readTransferEncoding(readFields(latin1(bytes, 0, bodyStart))("content-transfer-encoding"));
+  const basic = `NIL NIL NIL ${formatImapString(encoding)} ${bytes.length - bodyStart}`;
+  const place = { start: 0, bodyStart, end: bytes.length, children: [] };
+  return { ...place, encoding, type: DATA, basic, extension: " NIL NIL NIL NIL" };
+}
+
+/** `extended`: BODYSTRUCTURE, else BODY. */
+export const formatBodyStructure = ({ root }: Pick<Content, "root">, extended: boolean): string =>
+  formatPart(root, extended);
+
+function formatPart({ type, basic, extension, children, message }: ImapPart, extended: boolean): string {
+  const more = extended ? extension : "";
+  if (children.length > 0) return `(${children.map((child) => formatPart(child, extended)).join("")} ${type}${more})`;
+  const held = message ? ` ${message.envelope} ${formatPart(message.root, extended)} ${message.lines}` : "";
+  return `(${type} ${basic}${held}${more})`;
 }
 
 /** A part by its number (RFC 9051 §6.4.5.1): of a message that is no multipart, the only part is 1. */
-function findNumberedPart(content: Content, numbers: readonly number[]): { content: Content; part: Part } | undefined {
-  let within = content;
-  let { root: part } = content;
+function findNumberedPart(root: ImapPart, numbers: readonly number[]): ImapPart | undefined {
+  let part = root;
   for (const [depth, number] of numbers.entries()) {
-    const inner = depth > 0 && part.children.length === 0 ? messageIn(within, part, depth) : undefined;
-    if (inner) {
-      within = inner;
-      part = inner.root;
-    }
+    const inner = depth > 0 ? part.message?.root : undefined;
+    part = inner ?? part;
     if (part.children.length > 0) {
       const child = part.children[number - 1];
       if (!child) return undefined;
       part = child;
     } else if (number !== 1 || (depth > 0 && !inner)) return undefined;
   }
-  return { content: within, part };
+  return part;
 }
 
 /** The octets of a section; undefined if the message has no such part. */
 export function findMessageSection(
-  content: Content,
+  { bytes, root }: Content,
   { part: numbers, text, fields = [] }: Section,
 ): Buffer | undefined {
-  if (numbers.length === 0 && text === undefined) return content.bytes;
-  const found = findNumberedPart(content, numbers);
-  if (!found) return undefined;
-  const { bytes } = found.content;
-  const { part } = found;
-  const body = (of: Content, one: Part): Buffer => of.bytes.subarray(one.header.bodyStart, one.end);
-  if (text === undefined) return body(found.content, part);
-  if (text === "MIME") return bytes.subarray(part.header.start, part.header.bodyStart);
-  const message = numbers.length === 0 ? content : messageIn(found.content, part, numbers.length);
+  const isWhole = numbers.length === 0;
+  if (isWhole && text === undefined) return bytes;
+  const part = findNumberedPart(root, numbers);
+  if (!part) return undefined;
+  if (text === undefined) return bytes.subarray(part.bodyStart, part.end);
+  if (text === "MIME") return bytes.subarray(part.start, part.bodyStart);
+  const message = isWhole ? root : part.message?.root;
   if (!message) return undefined;
-  if (text === "TEXT") return message.bytes.subarray(message.root.header.bodyStart);
-  const header = readHeaderText(message.bytes, message.root);
-  return text === "HEADER" ? Buffer.from(header, "latin1") : selectHeaderFields(header, text, fields);
+  if (text === "TEXT") return bytes.subarray(message.bodyStart, isWhole ? bytes.length : part.end);
+  const header = bytes.subarray(message.start, message.bodyStart);
+  return text === "HEADER" ? header : selectHeaderFields(header.toString("latin1"), text, fields);
 }
 
 /** The fields of a header with these names, or all but those, and an empty line. */
@@ -340,18 +424,19 @@ export interface Decoded {
 
 /**
  * A part for BINARY; undefined if the message has no such part, "unknown" for an encoding that we do not know. The message
- * itself, a multipart and a message are as they are.
+ * itself and a multipart are as they are.
  */
-export function decodeNumberedPart(content: Content, numbers: readonly number[]): Decoded | "unknown" | undefined {
-  const section = findMessageSection(content, { part: numbers });
-  if (!section) return undefined;
-  const found = numbers.length === 0 ? undefined : findNumberedPart(content, numbers);
-  const isLeaf = found?.part.children.length === 0 && !found.part.type.startsWith("message/");
-  const header = isLeaf ? readHeaderText(found.content.bytes, found.part) : "";
-  const encoding = readTransferEncoding(fieldIn(header, "content-transfer-encoding"));
-  if (encoding === "base64") return { pieces: () => base64Pieces(section) };
-  if (encoding === "quoted-printable") return { pieces: () => quotedPrintablePieces(section) };
-  return /^(?:7bit|8bit|binary)$/.test(encoding) ? { pieces: () => splitOctets(section) } : "unknown";
+export function decodeNumberedPart(
+  { bytes, root }: Content,
+  numbers: readonly number[],
+): Decoded | "unknown" | undefined {
+  if (numbers.length === 0) return { pieces: () => splitOctets(bytes) };
+  const part = findNumberedPart(root, numbers);
+  if (!part) return undefined;
+  const section = bytes.subarray(part.bodyStart, part.end);
+  if (part.encoding === "base64") return { pieces: () => base64Pieces(section) };
+  if (part.encoding === "quoted-printable") return { pieces: () => quotedPrintablePieces(section) };
+  return AS_IS.test(part.encoding) ? { pieces: () => splitOctets(section) } : "unknown";
 }
 
 export function* splitOctets<T extends Uint8Array>(octets: T): Generator<T> {

@@ -33,7 +33,7 @@ export class TooComplex extends Error {
   override readonly name = "TooComplex";
 }
 
-const MAX_PARTS = 1_000;
+export const MAX_PARTS = 1_000;
 const MAX_DEPTH = 50;
 /** Work grows with the lines; the largest honest mail has a third of a million. */
 const MAX_LINES = 2_000_000;
@@ -45,14 +45,14 @@ interface Open {
 }
 
 /** The part tree of a message. @throws TooComplex beyond the limits on parts, depth, lines and headers. */
-export function readStructure(bytes: Buffer): Part {
+export function readStructure(bytes: Buffer, mostParts = MAX_PARTS): Part {
   if (hasTooManyLines(bytes)) throw new TooComplex(`more than ${MAX_LINES} lines`);
   const open: Open[] = [];
   const depthOf = new Map<string, number>();
   let parts = 0;
 
   const readPart = (start: number, parent: Part | undefined): Part => {
-    if (++parts > MAX_PARTS) throw new TooComplex(`more than ${MAX_PARTS} parts`);
+    if (++parts > mostParts) throw new TooComplex(`more than ${mostParts} parts`);
     const isOwn = ownDelimiter();
     const header = readHeaders(
       bytes,
@@ -120,21 +120,13 @@ export function readStructure(bytes: Buffer): Part {
   return root;
 }
 
-/** The part tree of a message; one that exceeds the limits is a single file below its header. */
-export function readStructureOrFile(bytes: Buffer): Part {
-  try {
-    return readStructure(bytes);
-  } catch (error) {
-    if (!(error instanceof TooComplex)) throw error;
-    const file = { value: "application/octet-stream", parameters: new Map<string, string>() };
-    return { ...makeHeaderPart(readHeaders(bytes), "text/plain", bytes.length), type: file.value, contentType: file };
-  }
-}
+/** Reads the header of a message, which ends where readStructure has it end. */
+export const readMessageHeader = (bytes: Buffer): HeaderBlock => readHeaders(bytes, 0, ownDelimiter());
 
 /** Reads the structure of a message; undefined if it exceeds the limits. */
-export function tryReadStructure(bytes: Uint8Array): Part | undefined {
+export function tryReadStructure(bytes: Uint8Array, mostParts?: number): Part | undefined {
   try {
-    return readStructure(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+    return readStructure(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength), mostParts);
   } catch {
     return undefined;
   }

@@ -875,7 +875,7 @@ export const messageOctets = sqliteTable(
     /** SHA-256 of those that everybody sees; null if these are all. */
     servedDigest: blob("served_digest", { mode: "buffer" }),
     hidden: json<HiddenOctets[]>("hidden"),
-    /** ENVELOPE and BODYSTRUCTURE, as everybody sees them; null if they are long. */
+    /** ENVELOPE and BODYSTRUCTURE, as everybody sees them; null where the octets tell them. */
     envelope: text("envelope"),
     structure: text("structure"),
     /** Packed (message/skeleton.ts); null if it is large and in `blob`. */
@@ -1003,7 +1003,7 @@ export const imapOctets = sqliteTable(
     digest: blob("digest", { mode: "buffer" }).notNull(),
     /** Version of the composer. */
     composer: integer("composer").notNull(),
-    /** BODYSTRUCTURE; null if it is long. */
+    /** BODYSTRUCTURE; null where the octets tell it. */
     structure: text("structure"),
   },
   (table) => [primaryKey({ columns: [table.messageSeq, table.author] })],

@@ -107,7 +107,7 @@ const withCrlf = (octets: Buffer): Buffer => Buffer.from(octets.toString("latin1
 
 function toldOf(octets: Buffer): Map<string, Value> {
   const content = openMessageContent(octets);
-  const header = octets.toString("latin1", 0, content.root.header.bodyStart);
+  const header = octets.toString("latin1", 0, content.root.bodyStart);
   const told = `ENVELOPE ${formatImapEnvelope(header)} BODYSTRUCTURE ${formatBodyStructure(content, true)}`;
   return fetched(Buffer.from(`* 1 FETCH (${told})\r\n`, "latin1"))[0] ?? new Map();
 }

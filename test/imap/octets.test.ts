@@ -139,6 +139,24 @@ describe("what came is what is fetched", () => {
     expect(await last("INBOX", "BODY.PEEK[]<200.300>")).toBe(octets.slice(200, 500));
   });
 
+  test("mail of many fields in many parts, whose structure is told as it was kept", async () => {
+    const fields = Array.from({ length: 900 }, (_, i) => `a${i}:`);
+    const message =
+      lines(...HEADER, "Content-Type: multipart/mixed; boundary=b", "") +
+      Array.from({ length: 200 }, (_, i) => lines("--b", ...fields, "", `Part ${i}`)).join("") +
+      lines("--b--");
+    await arrives(message);
+    const octets = await last("INBOX");
+    expect(below(octets) === `${message}\r\n`).toBe(true);
+    expect(await last("INBOX", "BODY.PEEK[200]")).toBe("Part 199");
+    const { id } = (await it.api.get<{ messages: { id: string }[] }>("/messages?folder=inbox")).body.messages[0] ?? {};
+    const { status, body } = await it.api.bytes(`/api/ext/v1/messages/${id}/original`);
+    expect([status, Buffer.from(body).toString("latin1") === octets]).toEqual([200, true]);
+    const told = await last("INBOX", "BODYSTRUCTURE");
+    const { structure } = it.core.db.select().from(messageOctets).all().at(-1) ?? {};
+    expect([told.length > 10_000, told.endsWith(`(BODYSTRUCTURE ${structure})`)]).toEqual([true, true]);
+  });
+
   test("NUL aside", async () => {
     await arrives(`${lines(...HEADER, "Subject: Nul", "")}a\0b`);
     expect(below(await last("INBOX"))).toBe(`${lines(...HEADER, "Subject: Nul", "")}ab\r\n`);

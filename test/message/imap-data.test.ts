@@ -2,10 +2,12 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
 import {
+  decodeNumberedPart,
   findMessageSection,
   formatAddressStructures,
   formatBodyStructure,
   formatImapEnvelope,
+  LONGEST_STRUCTURE,
   openMessageContent,
 } from "../../src/message/imap-data.ts";
 
@@ -109,6 +111,91 @@ test("sections", () => {
     })?.toString();
   expect(fields("HEADER.FIELDS")).toBe("Subject: long\r\n line\r\n\r\n");
   expect(fields("HEADER.FIELDS.NOT")).toBe("From: a@x\r\nTo: b@x\r\n\r\n");
+});
+
+/** A multipart of these parts, each with its header. */
+const parts = (boundary: string, all: readonly string[]): string[] => [
+  `Content-Type: multipart/mixed; boundary=${boundary}`,
+  "",
+  ...all.flatMap((part) => [`--${boundary}`, part]),
+  `--${boundary}--`,
+];
+const attached = (...lines: string[]): string => ["Content-Type: message/rfc822", "", ...lines].join("\r\n");
+const decoded = (content: typeof MIXED, part: number[]): string | undefined => {
+  const found = decodeNumberedPart(content, part);
+  return typeof found === "object" ? Buffer.concat([...found.pieces()]).toString("latin1") : found;
+};
+const types = (content: typeof MIXED, extended = true): string[] =>
+  formatBodyStructure(content, extended).match(/(?<=\()"(?:message|application)" "[^"]*"/g) ?? [];
+
+test("a message has a thousand parts on all levels, and a message that exceeds them is data for every item", () => {
+  const small = attached("Subject: small", "", "text");
+  const large = attached(...parts("i", Array<string>(398).fill("\r\nx")));
+  const content = message(...parts("o", [large, large, large, small, attached(...parts("n", [large, small]))]));
+  const [MESSAGE, DATA] = ['"message" "rfc822"', '"application" "octet-stream"'];
+  for (const extended of [true, false])
+    expect(types(content, extended)).toEqual([MESSAGE, MESSAGE, DATA, MESSAGE, MESSAGE, DATA, MESSAGE]);
+  const body = large.slice(large.indexOf("\r\n\r\n") + 4);
+  for (const part of [[2], [3], [5, 1]]) expect([text(content, part), decoded(content, part)]).toEqual([body, body]);
+  expect([text(content, [2, 398]), text(content, [5, 2, 1])]).toEqual(["x", "text"]);
+  expect(text(content, [2], "HEADER")).toBe("Content-Type: multipart/mixed; boundary=i\r\n\r\n");
+  for (const section of ["HEADER", "TEXT"] as const) expect(text(content, [3], section)).toBeUndefined();
+  expect([text(content, [3, 1]), decoded(content, [5, 1, 1])]).toEqual([undefined, undefined]);
+});
+
+test("what is told of parts is bounded on all levels", () => {
+  const long = attached(`Subject: ${"x".repeat(60_000)}`, "", "text");
+  const three = message(...parts("o", [long, long, long]));
+  expect(types(three)).toEqual(['"message" "rfc822"', '"message" "rfc822"', '"application" "octet-stream"']);
+  expect(text(three, [3])).toBe(long.slice(long.indexOf("\r\n\r\n") + 4));
+  for (const field of ["Content-Description: x", "Content-Language: x", "Content-Type: text/plain; name=x"]) {
+    const one = message("Subject: x", ...parts("b", Array<string>(500).fill(`${field}${"y".repeat(1_000)}\r\n\r\nz`)));
+    const size = one.bytes.length - one.root.bodyStart;
+    expect(formatBodyStructure(one, true)).toBe(
+      `("application" "octet-stream" NIL NIL NIL "7bit" ${size} NIL NIL NIL NIL)`,
+    );
+    expect([text(one, [1])?.length, text(one, [1, 1])]).toEqual([size, undefined]);
+  }
+});
+
+test("no structure is longer than one is kept", () => {
+  const part = (length: number) => `Content-Description: ${"x".repeat(length)}\r\n\r\n`;
+  const nested = Array.from({ length: 200 }, (_, i) => attached(part(i)));
+  const lengths = [0, 20, 40, 60, 80].map((length) => {
+    const content = message("Subject: x", ...parts("b", [...Array<string>(590).fill(part(length)), ...nested]));
+    return formatBodyStructure(content, true).length;
+  });
+  expect(Math.max(...lengths)).toBeLessThanOrEqual(LONGEST_STRUCTURE);
+  expect(Math.max(...lengths)).toBeGreaterThan(0.8 * LONGEST_STRUCTURE);
+});
+
+test("the header of a message ends where it does, whatever is told of its parts", () => {
+  const header = ["Content-Type: multipart/mixed; boundary=b", "Subject: x"];
+  for (const count of [10, 2_000]) {
+    const { root } = message(...header, ...Array<string>(count).fill("--b\r\n\r\nx"), "--b--");
+    expect(root.bodyStart).toBe(header.join("\r\n").length + 2);
+  }
+});
+
+test("a message that is encoded is data, which BINARY decodes", () => {
+  const content = message(
+    "Content-Type: message/rfc822",
+    "Content-Transfer-Encoding: base64",
+    "",
+    btoa("Subject: x\r\n"),
+  );
+  expect(types(content)).toEqual(['"application" "octet-stream"']);
+  expect([decoded(content, [1]), text(content, [1], "HEADER")]).toEqual(["Subject: x\r\n", undefined]);
+});
+
+test("nested messages are read once, for all items", () => {
+  const { root } = openMessageContent(MIXED.bytes);
+  // Nothing of the message is left but its length.
+  const content = { bytes: Buffer.alloc(MIXED.bytes.length), root: structuredClone(root) };
+  expect(formatBodyStructure(content, true)).toBe(formatBodyStructure(MIXED, true));
+  for (const section of ["HEADER", "TEXT", "MIME"] as const)
+    expect(text(content, [2], section)?.length).toBe(text(MIXED, [2], section)?.length as number);
+  expect(text(content, [2, 1])).toBe("\0".repeat(5));
 });
 
 test("any addresses make well-formed structures", () => {

@@ -191,7 +191,7 @@ async function tell(fetched: FetchedMessage, items: readonly FetchItem[], reply:
   }
   if (needs.has("all")) {
     await octets.withContent(state.seq, userId, (content) =>
-      write(fetched, items, reply, () => content.bytes.toString("latin1", 0, content.root.header.bodyStart), content),
+      write(fetched, items, reply, () => content.bytes.toString("latin1", 0, content.root.bodyStart), content),
     );
   } else if (needs.has("header")) {
     const header = await octets.header(state.seq, userId);

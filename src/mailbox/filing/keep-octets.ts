@@ -20,7 +20,7 @@ export interface KeptOctets {
   hidden: HiddenOctets[];
   /** ENVELOPE as everybody sees it; absent if it is long. */
   envelope?: string;
-  /** BODYSTRUCTURE; absent if it is long, or if its author is told another one than everybody else. */
+  /** BODYSTRUCTURE; absent if the author is told another one than everybody else. */
   structure?: string;
   /** The packed skeleton, or the blob that has it where it is large. */
   skeleton: Uint8Array | { blob: string };
@@ -45,7 +45,7 @@ export const NO_TOP: TopLines = { lines: new Uint8Array() };
 
 /** Bytes of a packed skeleton that is kept in a row; a larger one is a blob. */
 export const LARGEST_IN_ROW = 64 * 1024;
-/** Most characters of an envelope or a structure that is kept. */
+/** Most characters of an envelope that is kept. */
 export const LONGEST_KEPT = 4_000;
 
 /** Cuts the attachments out of the octets of a message. */
@@ -83,7 +83,7 @@ export async function keepOctets(
   const whole = top === 0 ? buffer : Buffer.concat([lines, buffer]);
   // Lines on top and lines that are hidden may change where the header ends, and what exceeds the limits.
   const served = openMessageContent(withoutHidden(whole, hidden));
-  const envelope = formatImapEnvelope(served.bytes.toString("latin1", 0, served.root.header.bodyStart));
+  const envelope = formatImapEnvelope(served.bytes.toString("latin1", 0, served.root.bodyStart));
   const structure = formatBodyStructure(served, true);
   const hiddenFromAuthor = hideFrom(hidden, true);
   const isTold =
@@ -95,7 +95,7 @@ export async function keepOctets(
     hidden,
     ...(hidden.length > 0 && { servedDigest: digestOctets(served.bytes) }),
     ...(envelope.length <= LONGEST_KEPT && { envelope }),
-    ...(structure.length <= LONGEST_KEPT && isTold && { structure }),
+    ...(isTold && { structure }),
     skeleton: packed.byteLength <= LARGEST_IN_ROW ? packed : { blob: await blobs.write(packed) },
   };
 }

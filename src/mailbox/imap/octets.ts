@@ -46,8 +46,6 @@ const QUIET_MS = 2_000;
 const LONGEST_MS = 60_000;
 /** More than a portion takes: the clock was set meanwhile. */
 const MOST_REST_MS = 5_000;
-/** Most characters of a structure that is kept. */
-const LONGEST_STRUCTURE = 4_000;
 /** Large messages that were read last; apps fetch one part after the other. */
 const MOST_KEPT = 4;
 /** Bytes of large messages that the sessions of a person read at once, from files; one alone may have more. */
@@ -309,7 +307,7 @@ export function createOctets(core: MailCore) {
         return composeHeader(readOctetsParts(db, source, { author, composer, text: "" }));
       if (composer !== undefined && areSmallOctets(source, served))
         return composeHeader(readOctetsParts(db, source, { author, composer }));
-      return withContent(seq, userId, ({ bytes, root }) => bytes.subarray(0, root.header.bodyStart));
+      return withContent(seq, userId, ({ bytes, root }) => bytes.subarray(0, root.bodyStart));
     },
     look,
     /** The gauge of what is frozen. */
@@ -344,7 +342,7 @@ const toFrozenRow = ({ digest, structure, size }: Described, author: boolean): F
   size,
   digest: Buffer.from(digest),
   composer: COMPOSER,
-  structure: structure.length > LONGEST_STRUCTURE ? null : structure,
+  structure,
 });
 
 /** Does nothing for a message that was deleted or written anew meanwhile. `isAll`: there are no further rows. */

@@ -6,10 +6,9 @@
  */
 import { composeMessage } from "../../message/compose.ts";
 import type { TypeParameters } from "../../message/content-type.ts";
-import { type Content, formatBodyStructure, openMessageContent } from "../../message/imap-data.ts";
+import { type Content, formatBodyStructure, type ImapPart, openMessageContent } from "../../message/imap-data.ts";
 import { unpackText } from "../../message/reading.ts";
 import { DamagedSkeleton, readOctets, unpackSkeleton } from "../../message/skeleton.ts";
-import type { Part } from "../../message/structure.ts";
 import type { HiddenOctets } from "../../store/schema.ts";
 import { digestOctets, withoutHidden } from "../filing/keep-octets.ts";
 
@@ -123,7 +122,7 @@ export interface Described {
   size: number;
   digest: Uint8Array;
   structure: string;
-  root: Part;
+  root: ImapPart;
 }
 
 /**

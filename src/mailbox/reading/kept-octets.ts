@@ -1,7 +1,7 @@
 /** Reads the octets of messages that were kept as they came or left (rules: Octets). */
 import { eq, sql } from "drizzle-orm";
-import { openMessageContent } from "../../message/imap-data.ts";
 import { DamagedSkeleton, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
+import { readMessageHeader } from "../../message/structure.ts";
 import type { Reader } from "../../store/core.ts";
 import { attachments, type HiddenOctets, messageOctets, messages } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
@@ -104,7 +104,7 @@ export function readKeptHeader(db: Db, { seq, size, hidden }: KeptDescription): 
   const { bytes, cuts } = skeleton;
   const beginning = Buffer.from(bytes.buffer, bytes.byteOffset, cuts[0]?.at ?? bytes.byteLength);
   const visible = withoutHidden(beginning, hidden);
-  const { bodyStart } = openMessageContent(visible).root.header;
+  const { bodyStart } = readMessageHeader(visible);
   // All of a message may be an attachment of it, which has the original.
   return cuts[0] && bodyStart >= visible.length ? undefined : visible.subarray(0, bodyStart);
 }
