@@ -5,6 +5,7 @@ import {
   readContentType,
   withUtf8Charset,
 } from "../../src/message/content-type.ts";
+import { plain } from "../harness/runner/plain.ts";
 
 describe("the parameters of a Content-Type", () => {
   const cases: [given: string, kept: [string, string][]][] = [
@@ -50,9 +51,12 @@ describe("the parameters of a Content-Type", () => {
     ],
     ["text/plain; x*1000000000=a; x*-1=b; z=1", [["z", "1"]]],
   ];
-  test.each(cases)("are read from %j", (given, kept) => {
-    expect(readContentType(given)).toEqual({ contentType: given.split(";", 1)[0] ?? "", parameters: kept });
-  });
+  test.each(cases.map(([given, kept]) => [plain(given), given, kept] as const))(
+    "are read from %s",
+    (_, given, kept) => {
+      expect(readContentType(given)).toEqual({ contentType: given.split(";", 1)[0] ?? "", parameters: kept });
+    },
+  );
 
   test.each(["", "text", "text/", "a b/c; x=1", `${"a".repeat(81)}/b; x=1`])(
     "are none of %j, which is no type",
