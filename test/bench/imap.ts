@@ -19,8 +19,8 @@ import { realMail } from "./real-mail.ts";
 import { pump } from "./smtp-load.ts";
 
 const MESSAGES = Number(process.env.BENCH_MESSAGES ?? 100_000);
-/** Messages of a whole folder that is fetched. */
-const SYNCED = Math.min(MESSAGES, 10_000);
+/** Messages of a whole folder that is fetched, at most. */
+const SYNCED = 10_000;
 const PAGE = 25;
 /** Messages that are fetched at once, to be given to Dovecot. */
 const PORTION = 2_000;
@@ -52,7 +52,10 @@ function* octetsIn(answer: string): Generator<string> {
 }
 
 /** Dovecot with the mail of a client's selected mailbox. */
-async function dovecotWith(mail: ImapClient): Promise<{ port: number; pid: number; end(): Promise<void> }> {
+async function dovecotWith(
+  mail: ImapClient,
+  count: number,
+): Promise<{ port: number; pid: number; end(): Promise<void> }> {
   const folder = temporaryFolder();
   const [home, port] = [join(folder, "mail"), await takePort()];
   const now = Date.now();
@@ -95,8 +98,8 @@ service auth {
     chownSync(join(home, "Maildir", name), OWNER, OWNER);
   }
   let number = 10_000_000;
-  for (let first = 1; first <= MESSAGES; first += PORTION) {
-    const answer = await mail.command(`FETCH ${first}:${Math.min(MESSAGES, first + PORTION - 1)} BODY.PEEK[]`);
+  for (let first = 1; first <= count; first += PORTION) {
+    const answer = await mail.command(`FETCH ${first}:${Math.min(count, first + PORTION - 1)} BODY.PEEK[]`);
     for (const octets of octetsIn(answer)) {
       const path = join(inbox, `${number++}:2,S`);
       writeFileSync(path, octets, "latin1");
@@ -181,14 +184,17 @@ export async function imap(): Promise<void> {
   const port = imapsOf(server);
   const ours = await imapClient(port, ADDRESS, apiKey, { secure: true });
   const started = performance.now();
-  await ours.command("SELECT INBOX");
+  const opened = await ours.command("SELECT INBOX");
+  const took = performance.now() - started;
+  // Some of the corpora's messages are the same, and are filed once.
+  const count = Number(/^\* (\d+) EXISTS/m.exec(opened)?.[1]);
   print({
-    figure: `IMAP: the first SELECT of ${MESSAGES} messages`,
-    value: performance.now() - started,
+    figure: `IMAP: the first SELECT of ${count} messages`,
+    value: took,
     unit: "ms",
     toReach: "1000",
   });
-  const dovecot = noDovecot === undefined ? await dovecotWith(ours) : undefined;
+  const dovecot = noDovecot === undefined ? await dovecotWith(ours, count) : undefined;
   const theirs = dovecot && (await imapClient(dovecot.port, ADDRESS, PASSWORD, { secure: true }));
   // Dovecot makes its index and cache at the first look.
   await theirs?.command("SELECT INBOX");
@@ -208,7 +214,7 @@ export async function imap(): Promise<void> {
     print({ figure: `IMAP: ${figure}`, value: own?.[0] ?? Number.NaN, unit: "ms", ...peer });
   }
   const pageAt = (i: number): string => {
-    const first = 1 + ((i * 7_919) % (MESSAGES - PAGE));
+    const first = 1 + ((i * 7_919) % (count - PAGE));
     return `${first}:${first + PAGE - 1}`;
   };
   await compare(`${PAGE} envelopes`, 10 * TIMES, (i) => `FETCH ${pageAt(i)} ${ENVELOPES}`);
@@ -217,9 +223,10 @@ export async function imap(): Promise<void> {
     10 * TIMES,
     (i) => `FETCH ${pageAt(i)} (UID BODYSTRUCTURE BODY.PEEK[HEADER.FIELDS (FROM REFERENCES)])`,
   );
-  await compare(`SELECT of ${MESSAGES} messages`, TIMES, () => "SELECT INBOX");
-  await compare(`flags of ${MESSAGES} messages`, 3, () => "FETCH 1:* (UID FLAGS)");
-  await compare(`${SYNCED} messages whole`, 3, () => `FETCH 1:${SYNCED} (UID FLAGS BODY.PEEK[])`);
+  await compare(`SELECT of ${count} messages`, TIMES, () => "SELECT INBOX");
+  await compare(`flags of ${count} messages`, 3, () => "FETCH 1:* (UID FLAGS)");
+  const synced = Math.min(count, SYNCED);
+  await compare(`${synced} messages whole`, 3, () => `FETCH 1:${synced} (UID FLAGS BODY.PEEK[])`);
   await compare("SEARCH of a subject", 3, () => `SEARCH SUBJECT "${WORD}"`);
   await compare("SEARCH UNSEEN", 3, () => "SEARCH UNSEEN");
   await compare("SEARCH SENTSINCE", 3, () => "SEARCH SENTSINCE 1-Jan-2012");
