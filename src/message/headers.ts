@@ -246,8 +246,7 @@ export function* readFieldLines(buffer: Buffer): Generator<FieldLines> {
   let fieldStart = 0;
   for (let start = 0; start < end; ) {
     const next = endOfLine(buffer, start, end);
-    const isIndented = buffer[next] === SPACE || buffer[next] === TAB;
-    if (!isIndented || next >= end) {
+    if (next >= end || !isIndentedAt(buffer, next)) {
       yield nameField(buffer, fieldStart, next);
       fieldStart = next;
     }
@@ -274,7 +273,7 @@ function nameField(buffer: Buffer, start: number, end: number): FieldLines {
   return { start, end, name, value: start + colon + 1 };
 }
 
-/** True for lines at the top of a message that would continue a field above it. */
+/** True for a line that continues the field above it, or would if there were one. */
 export const isIndentedAt = (buffer: Buffer, start: number): boolean =>
   buffer[start] === SPACE || buffer[start] === TAB;
 
