@@ -147,10 +147,11 @@ export async function composeInParser(
 
 /** Makes octets here. @throws as restoreOctets */
 export async function composeOctets(parts: OctetsParts | KeptParts, readBlob: ReadBlob): Promise<Composed> {
-  const composed =
-    "skeleton" in parts ? await restoreOctets(parts, readBlob) : await getComposer(parts)(parts, readBlob);
+  const isKept = "skeleton" in parts;
+  const composed = isKept ? await restoreOctets(parts, readBlob) : await getComposer(parts)(parts, readBlob);
   const bytes = Buffer.from(composed.buffer as ArrayBuffer, composed.byteOffset, composed.byteLength);
-  return { content: openMessageContent(bytes), digest: digestOctets(composed) };
+  const isProved = isKept && parts.hidden.length === 0;
+  return { content: openMessageContent(bytes), digest: isProved ? parts.digest : digestOctets(composed) };
 }
 
 export const describeOctets = ({ content, digest }: Composed): Described => ({

@@ -3,11 +3,12 @@ import { eq, sql } from "drizzle-orm";
 import { DamagedSkeleton, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
 import { readMessageHeader } from "../../message/structure.ts";
 import type { Reader } from "../../store/core.ts";
-import { attachments, type HiddenOctets, messageOctets, messages } from "../../store/schema.ts";
+import { type HiddenOctets, messageOctets, messages } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import { hideFrom, withoutHidden } from "../filing/keep-octets.ts";
 import { composeOctets, type KeptParts } from "./composers.ts";
+import { listMessageAttachments } from "./messages.ts";
 
 const statements = prepared((db) => ({
   of: db
@@ -27,12 +28,6 @@ const statements = prepared((db) => ({
     .select({ digest: messageOctets.digest, skeleton: messageOctets.skeleton, blob: messageOctets.blob })
     .from(messageOctets)
     .where(eq(messageOctets.messageSeq, sql.placeholder("seq")))
-    .prepare(),
-  files: db
-    .select({ blob: attachments.blob, size: attachments.size })
-    .from(attachments)
-    .where(eq(attachments.messageSeq, sql.placeholder("seq")))
-    .orderBy(attachments.position)
     .prepare(),
 }));
 
@@ -77,11 +72,11 @@ export async function readKeptOctets({ db, blobs }: Reader, seq: number): Promis
 
 /** Reads what it takes to put kept octets together. @throws DamagedSkeleton if the row is gone */
 export function readKeptParts(db: Db, { seq, size, hidden }: KeptDescription): KeptParts {
-  const { files, skeleton } = statements(db);
-  const row = skeleton.get({ seq });
+  const row = statements(db).skeleton.get({ seq });
   const packed = row?.skeleton ?? row?.blob;
   if (!row || !packed) throw new DamagedSkeleton("there is none");
-  return { skeleton: packed, digest: row.digest, size, hidden, files: files.all({ seq }) };
+  const files = listMessageAttachments(db, seq).map(({ blob, size }) => ({ blob, size }));
+  return { skeleton: packed, digest: row.digest, size, hidden, files };
 }
 
 /** Bytes of a skeleton that is unpacked for its header on the main thread, which takes half a millisecond. */

@@ -64,7 +64,7 @@ export const listOctetsSources = (db: Db, seqs: readonly number[]): OctetsSource
   queries(db).sources.all({ seqs: JSON.stringify(seqs) });
 
 /** The fields of this server on what arrived at an address; "" for other mail. */
-function formatTraceFields({ id, auth, filedAt, receivedOn }: OctetsSource): string {
+function formatComposedTrace({ id, auth, filedAt, receivedOn }: OctetsSource): string {
   if (receivedOn === null) return "";
   const { domain } = splitAddress(receivedOn);
   const received = `Received: by ${domain} with ESMTP id ${id}\r\n\tfor <${receivedOn}>; ${dateHeader(filedAt)}\r\n`;
@@ -88,7 +88,7 @@ export const readOctetsParts = (
     { ...source, text: text ?? queries(db).text.get({ seq: source.seq })?.text ?? "" },
     author ? source.bcc : [],
   ),
-  trace: formatTraceFields(source),
+  trace: formatComposedTrace(source),
   composer,
 });
 
