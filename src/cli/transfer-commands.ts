@@ -192,7 +192,7 @@ export const exportCommand = defineCommand({
     if (lost.length === 0) return document;
     const without = lost.length === 1 ? "1 message" : `${lost.length} messages`;
     throw new FailedCheck(
-      `the file was written, without ${without} whose attachments are damaged or missing; mailroom doctor names the files`,
+      `the file was written, without ${without} whose octets or attachments are damaged or missing; mailroom doctor names the files`,
       { ...document, lost },
     );
   },

@@ -1,6 +1,7 @@
 /**
- * Writes a mailbox as an mbox file (mboxrd, LF line ends). Each message gets the marks that other programs read
- * (Status, X-Status, X-Keywords) and X-Mailroom-Export, from which an import makes the same mailbox (marks.ts).
+ * Writes a mailbox as an mbox file (mboxrd, LF line ends) of the octets that IMAP serves to the mailbox's owner. Each message gets
+ * the marks that other programs read (Status, X-Status, X-Keywords) and X-Mailroom-Export, from which an import makes the same
+ * mailbox (marks.ts).
  *
  * Invariant: the file appears whole or not at all, and replaces no other file.
  */
@@ -16,7 +17,7 @@ export interface Exported {
   messages: number;
   /** Size of the file. */
   bytes: number;
-  /** Ids of messages that are not in it, since a file of theirs is damaged or missing. */
+  /** Ids of messages that are not in it, since their octets, or a file of theirs, are damaged or missing. */
   lost: string[];
 }
 
@@ -73,14 +74,14 @@ async function write(
 /** The message with its `From ` line and a final empty line. */
 function formatMboxEntry(message: ExportedMessage, raw: Uint8Array): Buffer {
   const text = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength).toString("latin1");
-  const marks = listExportMarkLines(message)
+  const marks = listExportMarkLines(message, raw.byteLength)
     .map((line) => `${line}\n`)
     .join("");
   // A message with mixed line ends keeps CRLF, so that an import does not turn its lone LFs into CRLF.
   const isMixed = /(?<!\r)\n|\r(?!\n)/.test(text);
   const lines = isMixed ? marks.replaceAll("\n", "\r\n") + text : (marks + text).replaceAll("\r\n", "\n");
   const end = isMixed ? "\r\n" : "\n";
-  const quoted = lines.replace(/^(>*From )/gm, ">$1");
+  const quoted = lines.replace(/(^|\n)(>*From )/g, "$1>$2");
   const entry = `${formatFromLine(message)}${end}${quoted}${quoted.endsWith("\n") ? "" : end}${end}`;
   return Buffer.from(entry, "latin1");
 }
@@ -92,16 +93,10 @@ function formatFromLine({ row }: ExportedMessage): string {
   return `From ${sender} ${weekday} ${month} ${day.replace(/^0/, " ")} ${time} ${year}`;
 }
 
-function listExportMarkLines({
-  row,
-  kind,
-  ownFolder,
-  thread,
-  labels,
-  sentBy,
-  imapFlags,
-  results,
-}: ExportedMessage): string[] {
+function listExportMarkLines(
+  { row, kind, ownFolder, thread, labels, sentBy, imapFlags, results }: ExportedMessage,
+  octets: number,
+): string[] {
   const { folder, starred, snoozedUntil, id: conversation } = thread;
   const { read, filedAt, deliveredAt, receivedOn, fingerprint, size, auth } = row;
   const mark = writeExportMark({
@@ -123,6 +118,7 @@ function listExportMarkLines({
     ...(imapFlags !== 0 && { imapFlags }),
     ...(auth !== null && { auth }),
     ...(results !== undefined && { results }),
+    octets,
   });
   const flags = `${imapFlags & IMAP_FLAGS.answered ? "A" : ""}${row.flagged ? "F" : ""}${kind === "draft" ? "T" : ""}${(ownFolder ?? folder) === "trash" ? "D" : ""}`;
   const keywords = labels.map((label) => label.replace(/[\s\p{Cc}]+/gu, "_")).filter((label) => /^[!-~]+$/.test(label));

@@ -5,7 +5,7 @@
  * Status, X-Status and X-Keywords are UW IMAP's and Dovecot's, X-Mozilla-Status Thunderbird's, X-GM-THRID and
  * X-Gmail-Labels Google Takeout's. Marks that could make a message look sent (X-Gmail-Labels and our X-Mailroom-Export)
  * are believed only at the very top of the header, where the program that wrote the file puts them and no sender can.
- * X-Mailroom-Export is the last of our marks: fields below it belong to the message.
+ * X-Mailroom-Export is the last of our marks: all below it is the message.
  */
 
 import { BIT_OF, FLAG_BITS, IMAP_FLAGS } from "../mailbox/imap/uids.ts";
@@ -25,8 +25,8 @@ export interface Marks {
   labels: string[];
   /** True if the message was deleted, and the file was not compacted since. */
   deleted?: boolean;
-  /** Value of X-Mailroom-Export. */
-  exported?: string;
+  /** The value of X-Mailroom-Export. */
+  exported?: ExportMark;
 }
 
 const FIELD_END = String.raw`[ \t]*:([^\n]*(?:\n[ \t][^\n]*)*)(?:\n|$)`;
@@ -36,8 +36,11 @@ const MARKS = new RegExp(
 );
 /** The fields that Takeout puts at the top. */
 const TAKEOUT = new RegExp(`^(?:x-(?:gm-thrid|gmail-labels)${FIELD_END})*`, "i");
-/** The fields that our export puts at the top. */
-const EXPORT = new RegExp(`^(?:(?:status|x-status|x-keywords)${FIELD_END})*x-mailroom-export${FIELD_END}`, "i");
+/** The fields that our export puts at the top. The last is one line, since a message may begin with an indented one. */
+const EXPORT = new RegExp(
+  `^(?:(?:status|x-status|x-keywords)${FIELD_END})*x-mailroom-export[ \\t]*:([^\\n]*)(?:\\n|$)`,
+  "i",
+);
 
 const MOZILLA_READ = 0x0001;
 const MOZILLA_REPLIED = 0x0002;
@@ -50,11 +53,15 @@ const GMAIL_NOISE = /^(?:important|opened|chats?|muted|category .*|kategorie .*|
 const GMAIL_UNREAD = /^(?:unread|ungelesen|non lus?|no leidos?|no leídos?|da leggere|não lid[ao]s?|ongelezen)$/i;
 const GMAIL_STARRED = /^(?:starred|markiert|suivis|destacados?|speciali|com estrela|met ster)$/i;
 
+/** The marks that our export has put at the top of a message; undefined without. `header`: as of takeHeaderMarks, or more. */
+export function findExportMarks(header: string): { length: number; exported: ExportMark | undefined } | undefined {
+  const ours = EXPORT.exec(header);
+  return ours ? { length: ours[0].length, exported: readExportMark(unfolded(ours.at(-1))) } : undefined;
+}
+
 /** Reads the marks of a header and removes them. `header`: latin1, LF or CRLF, with or without its final empty line. */
 export function takeHeaderMarks(header: string): { header: string; marks: Marks } {
   const marks: Marks = { labels: [] };
-  const ours = EXPORT.exec(header);
-  if (ours) return { header: header.slice(ours[0].length), marks: { ...marks, exported: unfolded(ours.at(-1)) } };
   const top = TAKEOUT.exec(header)?.[0].length ?? 0;
   const rest = header.replace(MARKS, (field: string, name: string, value: string, offset: number) => {
     const lower = name.toLowerCase();
@@ -226,6 +233,8 @@ export interface ExportMark {
   auth?: AuthVerdicts;
   /** Value of Authentication-Results. */
   results?: string;
+  /** Bytes of the message below the marks; absent in files of earlier versions. */
+  octets?: number;
 }
 
 /** JSON in ASCII, on one line. */
@@ -241,7 +250,7 @@ const isImportable = (flags: unknown): boolean =>
 const KINDS = ["received", "sent", "draft", "notice"] as const;
 
 /** Undefined for a text that this version cannot have written. */
-export function readExportMark(text: string): ExportMark | undefined {
+function readExportMark(text: string): ExportMark | undefined {
   let value: Record<string, unknown>;
   try {
     value = JSON.parse(text);
@@ -265,7 +274,8 @@ export function readExportMark(text: string): ExportMark | undefined {
     [value.snoozedUntil, value.deliveredAt].every((time) => time === undefined || Number.isSafeInteger(time)) &&
     (value.imapFlags === undefined || isImportable(value.imapFlags)) &&
     [value.receivedOn, value.sentBy, value.results].every((text) => text === undefined || typeof text === "string") &&
-    (value.auth === undefined || isVerdicts(value.auth));
+    (value.auth === undefined || isVerdicts(value.auth)) &&
+    (value.octets === undefined || Number.isSafeInteger(value.octets));
   return isWhole && (size as number) >= 0 ? (value as unknown as ExportMark) : undefined;
 }
 

@@ -5,10 +5,11 @@
  * A message begins at a `From ` line that follows an empty line, has a date and precedes a header field; a text line
  * that begins with "From " is thus no separator even if its writer forgot to quote it. A Content-Length counts only if
  * another message, or the end of the file, follows the body that it gives, and only in a file whose first message has
- * one: elsewhere the sender wrote it.
+ * one: elsewhere the sender wrote it, as in a file of our own.
  *
  * Memory: one message, at most `mostBytes` of it, and two pieces of the file.
  */
+import { findExportMarks } from "./marks.ts";
 import { isGzip, type MailFile, readUnpacked } from "./tree.ts";
 
 export interface MboxMessage {
@@ -184,8 +185,9 @@ async function believedEnd(
   base: number,
 ): Promise<number | undefined> {
   if (!file || header < 0) return undefined;
-  const length = CONTENT_LENGTH.exec(buffer.toString("latin1", 0, header))?.[1];
-  if (length === undefined) return undefined;
+  const fields = buffer.toString("latin1", 0, header);
+  const length = CONTENT_LENGTH.exec(fields)?.[1];
+  if (length === undefined || findExportMarks(fields)) return undefined;
   const end = base + header + Number(length);
   if (end > file.size) return undefined;
   const behind = Buffer.from((await file.read?.(end, 16)) ?? []);

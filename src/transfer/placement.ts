@@ -9,7 +9,7 @@ import { parseAddressList, parseSender } from "../message/address.ts";
 import { findHeader, listHeaders } from "../message/headers.ts";
 import type { Reader } from "../store/core.ts";
 import type { Folder } from "../store/schema.ts";
-import { type ExportMark, readExportMark } from "./marks.ts";
+import type { ExportMark } from "./marks.ts";
 import type { Source, Unwrapped } from "./sources.ts";
 
 /** The mailbox to import into. */
@@ -73,8 +73,7 @@ export function choosePlacement(
 ): Placement | undefined {
   if (marks.deleted) return undefined;
   const { mailboxId, address, ownAddress, ownerId } = destination;
-  const exported = marks.exported === undefined ? undefined : readExportMark(marks.exported);
-  if (exported) return placementOfExported(exported, destination);
+  if (marks.exported) return placementOfExported(marks.exported, destination);
 
   // The message's own marks come before the name of its file.
   const filed = marks.folder === undefined ? source : marks;

@@ -11,7 +11,16 @@ import { type HeaderField, listHeaders, readHeaders } from "../message/headers.t
 import { type Entry, type NamedFiles, OWN_FILES, readPieces } from "../store/named-files.ts";
 import type { Folder } from "../store/schema.ts";
 import { isTar, isZip, KEYWORDS, openTar, openZip } from "./archives.ts";
-import { addImapFlag, addImapKeywords, findFolderByName, type Marks, makeLabelName, takeHeaderMarks } from "./marks.ts";
+import {
+  addImapFlag,
+  addImapKeywords,
+  type ExportMark,
+  findExportMarks,
+  findFolderByName,
+  type Marks,
+  makeLabelName,
+  takeHeaderMarks,
+} from "./marks.ts";
 import { isMbox, readMbox } from "./mbox.ts";
 import { isGzip, type MailFile, readUnpackedBeginning, type Tree } from "./tree.ts";
 
@@ -383,16 +392,13 @@ const MOST_HEADER = { fields: 500, bytes: 128 * 1024 };
 
 /**
  * Undoes mbox quoting, removes the marks of mail programs, and ends lines with CRLF. The same message is thus
- * recognised whether it came over SMTP, from an mbox file or from a Maildir.
+ * recognised whether it came over SMTP, from an mbox file or from a Maildir. Of what our export wrote, it gives the very octets.
  */
 export function unwrapImportedMessage(
   found: Pick<FoundMessage, "content" | "fromLine" | "unquoted" | "receivedAt" | "writtenAt" | "marks">,
 ): Unwrapped {
   const whole = found.content.toString("latin1");
-  const end = endOfHeader(whole);
-  const isMbox = found.fromLine !== undefined;
-  const taken = isMbox ? takeHeaderMarks(whole.slice(0, end)) : { header: whole.slice(0, end), marks: { labels: [] } };
-  const text = withCrlf(taken.header + (isMbox && !found.unquoted ? unquote(whole.slice(end)) : whole.slice(end)));
+  const { text, marks } = unwrapText(whole, found);
   const bytes = text === whole ? found.content : Buffer.from(text, "latin1");
   const { fields } = readHeaders(bytes, 0, undefined, MOST_HEADER);
   const receivedAt =
@@ -400,7 +406,37 @@ export function unwrapImportedMessage(
     parseDate(found.fromLine?.replace(/^From \S*/, "") ?? "") ??
     findArrivalTime(fields) ??
     found.writtenAt;
-  return { bytes, fields, marks: { ...taken.marks, ...found.marks }, receivedAt };
+  return { bytes, fields, marks: { ...marks, ...found.marks }, receivedAt };
+}
+
+function unwrapText(
+  whole: string,
+  { fromLine, unquoted }: Pick<FoundMessage, "fromLine" | "unquoted">,
+): { text: string; marks: Marks } {
+  if (fromLine === undefined) return { text: withCrlf(whole), marks: { labels: [] } };
+  const ours = findExportMarks(whole);
+  if (ours) {
+    const { exported } = ours;
+    return { text: readExported(whole, ours), marks: { labels: [], ...(exported && { exported }) } };
+  }
+  const end = endOfHeader(whole);
+  const { header, marks } = takeHeaderMarks(whole.slice(0, end));
+  return { text: withCrlf(header + (unquoted ? whole.slice(end) : unquote(whole.slice(end)))), marks };
+}
+
+/**
+ * The octets below the marks of our export, which quotes also lines of the header, ends what has no line end, and writes LF for
+ * CRLF if there are no other line ends.
+ */
+function readExported(
+  whole: string,
+  { length, exported }: { length: number; exported: ExportMark | undefined },
+): string {
+  const hasCrlf = whole[length - 2] === "\r";
+  const quoted = whole.slice(length);
+  const text = unquote(hasCrlf ? quoted : quoted.replace(/\r?\n/g, "\r\n"));
+  const { octets = text.length } = exported ?? {};
+  return text.length === octets + 2 ? text.slice(0, octets) : text;
 }
 
 /** Index after the line break of the last field. */
@@ -410,7 +446,7 @@ function endOfHeader(text: string): number {
 }
 
 /** Undoes mboxrd quoting: drops one `>` of each line that has `>`s before "From ". */
-const unquote = (body: string): string => (body.includes(">From ") ? body.replace(/^>(>*From )/gm, "$1") : body);
+const unquote = (body: string): string => (body.includes(">From ") ? body.replace(/(^|\n)>(>*From )/g, "$1$2") : body);
 
 /** Gives all lines CRLF if the first has LF alone; leaves other texts, because they may hold binary content. */
 function withCrlf(text: string): string {

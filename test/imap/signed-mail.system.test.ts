@@ -1,6 +1,6 @@
 /**
  * Mail that is signed and encrypted with OpenPGP and S/MIME, by gpg and openssl: what mail apps fetch of it, from wherever it lies,
- * verifies and decrypts as it did before it came (rules: Octets).
+ * verifies and decrypts as it did before it came (rules: Octets), also at another server that imports an export.
  */
 import { beforeAll, describe, expect, test } from "bun:test";
 import { mkdirSync, writeFileSync } from "node:fs";
@@ -10,6 +10,7 @@ import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { appPassword } from "../harness/servers/imap-world.ts";
 import { signedIn, type World, world } from "../harness/servers/submission-world.ts";
+import { exportOf, importInto } from "../harness/servers/transfer-rig.ts";
 
 const ALICE = "alice@example.test";
 const TEXT = "Grüße an alle \r\n\r\nFrom here on, a line with a trailing space \r\n.\r\nThe end";
@@ -195,6 +196,8 @@ const FORMS: Form[] = [
 
 let it: World;
 let app: ImapAccount;
+let other: World;
+let otherApp: ImapAccount;
 beforeAll(async () => {
   if (missing.length > 0) return;
   mkdirSync(home, { mode: 0o700 });
@@ -232,12 +235,18 @@ beforeAll(async () => {
   ]);
   it = await world({ MAILROOM_IMAPS: "127.0.0.1:0" });
   app = await imapAccount(Number(it.ready.imaps?.split(":")[1]), ALICE, appPassword(it));
+  other = await world({ MAILROOM_IMAPS: "127.0.0.1:0" });
+  otherApp = await imapAccount(Number(other.ready.imaps?.split(":")[1]), ALICE, appPassword(other));
 }, 60_000);
 
 /** The last message of a folder, latin1. */
 async function last(folder: string): Promise<string> {
   await app.say(`SELECT ${folder}`);
-  const { untagged } = await app.say("FETCH * (BODY.PEEK[])");
+  return fetched(app, "*");
+}
+
+async function fetched(client: ImapAccount, number: string): Promise<string> {
+  const { untagged } = await client.say(`FETCH ${number} (BODY.PEEK[])`);
   return /\{\d+\}\r\n([\s\S]*)\)$/.exec(untagged.find((line) => line.includes("FETCH (")) ?? "")?.[1] ?? "";
 }
 
@@ -285,5 +294,15 @@ describe.skipIf(missing.length > 0)(`protected mail${note}`, () => {
     check(await last("Archive"));
     await app.say("COPY * Trash");
     check(await last("Trash"));
+
+    expect((await importInto(other, await exportOf(it))).failed).toBe(0);
+    for (const folder of ["INBOX", "Sent", "Trash"]) {
+      const octets = await last(folder);
+      await otherApp.say(`SELECT ${folder}`);
+      const found = await otherApp.say(`SEARCH HEADER Message-ID ${/<\d+@app.example>/.exec(octets)?.[0]}`);
+      const imported = await fetched(otherApp, /\d+/.exec(found.untagged.join())?.[0] ?? "");
+      check(imported);
+      expect(imported).toBe(octets);
+    }
   });
 });

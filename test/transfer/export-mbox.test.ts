@@ -1,5 +1,6 @@
 /** Exporting a mailbox as an mbox; importing that gives the same mailbox on another appliance. */
 import { describe, expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import * as developers from "../../src/admin/developers.ts";
@@ -7,6 +8,8 @@ import * as outbound from "../../src/admin/outbound.ts";
 import * as people from "../../src/admin/people.ts";
 import { setThreadSnooze } from "../../src/mailbox/changing/change.ts";
 import { changeMessages } from "../../src/mailbox/changing/message-changes.ts";
+import { fileMessage } from "../../src/mailbox/filing/filing.ts";
+import { prepareMessage } from "../../src/mailbox/filing/prepare.ts";
 import { exportMailbox } from "../../src/mailbox/filing/transfer.ts";
 import { readMailboxUsage } from "../../src/mailbox/state/mailboxes.ts";
 import { OWN_FILES } from "../../src/store/named-files.ts";
@@ -14,14 +17,18 @@ import { exportMail } from "../../src/transfer/export-mbox.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
 import { type Booted, boot } from "../harness/servers/boot.ts";
-import { files, importInto } from "../harness/servers/transfer-rig.ts";
+import { exportOf, files, GOING_ON, importInto } from "../harness/servers/transfer-rig.ts";
 
-const GOING_ON = { isInterrupted: () => false, onProgress() {} };
+const originalOf = async (api: Booted["api"], id: string): Promise<string> =>
+  Buffer.from((await api.bytes(`/api/ext/v1/messages/${id}/original`)).body).toString("latin1");
+const withoutIds = (raw: string): string => raw.replace(/=_mailroom[^"\r\n]*/g, "boundary").replace(/msg_\w+/g, "");
 
-async function exported({ opened, owner }: Booted, mailboxId = owner.mailboxId): Promise<string> {
-  const path = join(temporaryFolder(), "mail.mbox");
-  await exportMail(exportMailbox(opened.core, mailboxId), await OWN_FILES.create(path), GOING_ON);
-  return path;
+/** The originals of all mail, in the order in which it was filed. */
+async function originals({ api, core }: Booted): Promise<string[]> {
+  const rows = core.store.db.$client.query<{ id: string }, []>("SELECT id FROM messages ORDER BY seq").all();
+  const all: string[] = [];
+  for (const { id } of rows) all.push(await originalOf(api, id));
+  return all;
 }
 
 /** Everything that the API shows of a mailbox, without ids; conversations by their content. */
@@ -41,13 +48,16 @@ async function contentOf({ api, core, opened, owner }: Booted) {
           files.push({ ...file, id: "", bytes: Buffer.from((await api.bytes(url)).body).toString("base64") });
         }
         const raw = Buffer.from((await api.bytes(`/messages/${message.id}/raw`)).body).toString("latin1");
+        const octets = await originalOf(api, message.id);
         whole.push({
           ...message,
           id: "",
           threadId: "",
           mailboxId: "",
           attachments: files,
-          raw: raw.replace(/=_mailroom[^"\r\n]*/g, "boundary").replace(/msg_\w+/g, ""),
+          raw: withoutIds(raw),
+          // A draft has no octets of its own.
+          original: folder === "drafts" ? withoutIds(octets) : octets,
         });
       }
       seen.set(id, { ...thread, id: "", mailboxId: "", messages: whole });
@@ -165,7 +175,7 @@ async function lived(): Promise<Booted> {
 test("importing it on another appliance gives the same mailbox, message by message", async () => {
   const [from, to] = [await lived(), await boot()];
   await to.advance(from.runtime.now() - to.runtime.now());
-  const path = await exported(from);
+  const path = await exportOf(from);
   const before = await contentOf(from);
   expect(before.conversations.length).toBeGreaterThanOrEqual(7);
   const result = await importInto(to, path);
@@ -179,10 +189,64 @@ test("importing it on another appliance gives the same mailbox, message by messa
 test("importing it where it came from changes nothing", async () => {
   const booted = await lived();
   const before = await contentOf(booted);
-  const result = await importInto(booted, await exported(booted));
+  const result = await importInto(booted, await exportOf(booted));
   expect(result).toMatchObject({ imported: 0, skipped: before.rows.length, failed: 0 });
   expect(await contentOf(booted)).toEqual(before);
 }, 120_000);
+
+test("octets come back as they are, whatever their lines, and as often as they are exported", async () => {
+  const lines = (...all: string[]): string => all.map((line) => `${line}\r\n`).join("");
+  const head = (subject: string): string => lines("From: ben@remote.example", `Subject: ${subject}`);
+  const file = Buffer.alloc(3_000, 7).toString("base64").replace(/.{60}/g, "$&\r\n");
+  const all = [
+    `${head("Ends without a line end")}\r\nText`,
+    `${head("Ends with empty lines")}\r\nText\r\n\r\n\r\n`,
+    `${head("Has LF alone, also at the end")}\r\nOne\nTwo\r\nThree\n`,
+    `${head("Has CR alone")}\r\nOne\rFrom two\r>From three\r`,
+    `${head("Has CR before CRLF")}\r\nOne\r\r\nTwo`,
+    `Subject: Begins with LF alone\n${head("")}\r\nText`,
+    `${head("From lines")}\r\nFrom one\r\n>From two\r\n>>From three\r\n From four`,
+    `${head("From lines in the header")}From one\r\n>From two\r\n\r\nText\r\n`,
+    `From one\r\n${head("A From line on top")}\r\nText\r\n`,
+    ` Indented\r\n${head("A first line that is indented")}\r\nText\r\n`,
+    `\r\n${head("No header")}`,
+    `${head("A header without a body")}`,
+    "A line alone",
+    `x-mailroom-export: {"kind":"sent"}\r\nStatus: D\r\n${head("Marks")}Content-Length: 0\r\n\r\nText\r\n`,
+    `Subject:  Spaces \t \r\n folded\t\r\nfrom :  Ben <ben@remote.example>\r\n\r\nGr\u00fc\u00dfe \t\r\n\u2028\u0085From\r\n`,
+    `${head("A file")}${lines("Content-Type: application/pdf", "Content-Transfer-Encoding: base64", "", file)}`,
+    `${head("Bcc")}Bcc: alice@example.test, dora@remote.example\r\n\r\nText\r\n`,
+  ].map((octets) => Buffer.from(octets).toString("latin1"));
+  const [from, to] = [await boot(), await boot()];
+  const { core } = from.opened;
+  for (const octets of all) {
+    const message = await prepareMessage(Buffer.from(octets, "latin1"), core.blobs);
+    const filing = { mailboxId: from.owner.mailboxId, receivedOn: "alice@example.test", message, now: core.now() };
+    await core.store.enqueue((tx) => fileMessage(core, tx, filing));
+  }
+  const first = await exportOf(from);
+  expect(await importInto(to, first)).toMatchObject({ imported: all.length, skipped: 0, failed: 0 });
+  const served = all.map((octets) => octets.replace(/^Bcc: .*\r\n/m, ""));
+  expect(await originals(from)).toEqual(served);
+  expect(await originals(to)).toEqual(served);
+  const second = await exportOf(to);
+  const withoutNames = (path: string): string => readFileSync(path, "latin1").replace(/thr_\w+/g, "");
+  expect(withoutNames(second)).toBe(withoutNames(first));
+  expect(await importInto(to, second)).toMatchObject({ imported: 0, skipped: all.length });
+});
+
+test("a Content-Length that a sender wrote takes nothing of the next message", async () => {
+  const [from, to] = [await boot(), await boot()];
+  const fits = (length: number): string =>
+    letter({ subject: "One", headers: [`Content-Length: ${length}`], text: "1" });
+  const next = letter({ subject: "Two", text: "2" });
+  await importInto(from, files({ "1.eml": fits(1_000), "2.eml": next }));
+  const path = await exportOf(from);
+  const text = readFileSync(path, "latin1");
+  const rest = text.length - text.indexOf("\n\n") - 2;
+  writeFileSync(path, text.replace("Content-Length: 1000", `Content-Length: ${String(rest).padEnd(4)}`));
+  expect(await importInto(to, path)).toMatchObject({ imported: 2, failed: 0 });
+});
 
 describe("Bcc", () => {
   const bccIn = (path: string) => readFileSync(path, "latin1").match(/^Bcc: .*$/gim) ?? [];
@@ -199,7 +263,7 @@ describe("Bcc", () => {
   test("of mail that the mailbox's owner sent is exported", async () => {
     const booted = await boot();
     await sendAs(booted, booted.owner.apiKey);
-    expect(bccIn(await exported(booted))).toEqual(["Bcc: dora@remote.example"]);
+    expect(bccIn(await exportOf(booted))).toEqual(["Bcc: dora@remote.example"]);
   });
 
   test("of mail that somebody else sent from the mailbox is not exported", async () => {
@@ -218,14 +282,14 @@ describe("Bcc", () => {
       return developers.createKey(core, tx, { userId, name: "Ben's", scopes: ["send"] }).key;
     });
     await sendAs(booted, key);
-    expect(bccIn(await exported(booted))).toEqual([]);
+    expect(bccIn(await exportOf(booted))).toEqual([]);
   });
 
   test("of received mail is exported only for the mailbox's own address", async () => {
     const booted = await boot();
     const message = letter({ headers: ["Bcc: alice@example.test, dora@remote.example"] });
     await importInto(booted, files({ "INBOX/cur/1:2,S": message }));
-    expect(bccIn(await exported(booted))).toEqual(["Bcc: alice@example.test"]);
+    expect(bccIn(await exportOf(booted))).toEqual(["Bcc: alice@example.test"]);
   });
 });
 
@@ -234,7 +298,7 @@ describe("the file", () => {
     const booted = await boot();
     const message = letter({ subject: "Marks", text: "From me\n" });
     await importInto(booted, files({ "Work/cur/1:2,FS": message, "Trash/cur/2:2,": letter({ subject: "Gone" }) }));
-    const text = readFileSync(await exported(booted), "latin1");
+    const text = readFileSync(await exportOf(booted), "latin1");
     expect(text).not.toContain("\r");
     expect(text.match(/^From .*$/gm)?.length).toBe(2);
     expect(text).toMatch(/^From carol@remote\.example [A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\n/);
@@ -267,23 +331,32 @@ describe("the file", () => {
     expect(readdirSync(dirname(path))).toEqual(["mail.mbox"]);
   });
 
-  test("goes without a message whose file is damaged or missing, and names it", async () => {
+  test("goes without a message whose file or octets are damaged or missing, and names it", async () => {
     const data = temporaryFolder();
     const booted = await boot({ MAILROOM_DATA: data });
+    // Octets name a file of 1 kB or more, and are one themselves if they are large.
     const withFile = (subject: string, file: string) =>
       letter({
         subject,
         headers: ["MIME-Version: 1.0", `Content-Type: application/octet-stream; name="a"`],
-        text: file,
+        text: file.repeat(500),
       });
-    await importInto(booted, files({ "1.eml": withFile("damaged", "one"), "2.eml": withFile("missing", "two") }));
+    const large = letter({ subject: "large", text: randomBytes(60_000).toString("hex") });
+    await importInto(
+      booted,
+      files({ "1.eml": withFile("damaged", "one"), "2.eml": withFile("missing", "two"), "3.eml": large }),
+    );
     const names = (readdirSync(join(data, "blobs"), { recursive: true, encoding: "utf8" }) as string[])
       .filter((name) => /^..\/[0-9a-f]{62}$/.test(name))
       .map((name) => join(data, "blobs", name));
-    const [one = "", two = ""] = names;
+    const [one = "", two = "", three = ""] = names;
     writeFileSync(one, "other");
     rmSync(two);
-    await importInto(booted, files({ "3.eml": letter({ subject: "whole" }) }));
+    writeFileSync(three, "other");
+    await importInto(booted, files({ "4.eml": letter({ subject: "whole" }) }));
+    const { $client: sqlite } = booted.core.store.db;
+    await importInto(booted, files({ "5.eml": letter({ subject: "other octets" }) }));
+    sqlite.run("UPDATE message_octets SET digest = zeroblob(32) WHERE message_seq = (SELECT max(seq) FROM messages)");
     const path = join(temporaryFolder(), "mail.mbox");
     const exported = await exportMail(
       exportMailbox(booted.opened.core, booted.owner.mailboxId),
@@ -292,7 +365,7 @@ describe("the file", () => {
     );
     expect(exported).toMatchObject({
       messages: 1,
-      lost: [expect.stringMatching(/^msg_/), expect.stringMatching(/^msg_/)],
+      lost: Array(4).fill(expect.stringMatching(/^msg_/)),
     });
     expect(readFileSync(path, "utf8").match(/^Subject: .*$/gm)).toEqual(["Subject: whole"]);
   });

@@ -13,6 +13,9 @@ import { and, asc, eq, gt, isNull, ne, sql } from "drizzle-orm";
 import { isMissing } from "../../base/files.ts";
 import { settleKeyChanges } from "../../journal/key-changes.ts";
 import { type EmailAddress, NO_SENDER } from "../../message/address.ts";
+import { formatAddress, headerField } from "../../message/compose.ts";
+import { isIndentedAt } from "../../message/headers.ts";
+import { DamagedSkeleton } from "../../message/skeleton.ts";
 import type { Reader } from "../../store/core.ts";
 import {
   type AuthVerdicts,
@@ -30,6 +33,7 @@ import { prepared } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
 import { createImapFolderRows } from "../imap/imap-folders.ts";
 import { IMAP_FLAGS, setImapFlagsInAllFolders } from "../imap/uids.ts";
+import { readKeptOctets } from "../reading/kept-octets.ts";
 import { composeStoredMessage } from "../reading/messages.ts";
 import { routeWithin } from "../state/addresses.ts";
 import { addLabels, labelKey, listThreadLabels, MOST_LABELS } from "../state/labels.ts";
@@ -246,7 +250,7 @@ export interface ExportedMessage {
   imapFlags: number;
   /** Value of Authentication-Results. */
   results: string | undefined;
-  /** Lines end in CRLF. Undefined for a message with a file that is damaged or missing. */
+  /** Undefined if its octets, or a file of it, are damaged or missing. */
   raw: Uint8Array | undefined;
 }
 
@@ -280,11 +284,26 @@ export async function* exportMailbox(reader: Reader, mailboxId: string): AsyncGe
         kind: row.kind === "received" && row.receivedOn === null ? "notice" : row.kind,
         labels: labels.get(row.threadSeq) ?? [],
         results: headers.find(([name]) => /^authentication-results$/i.test(name))?.[1],
-        raw: await composeStoredMessage(reader, { id: row.id, seq: row.seq, text }, bcc).catch((error) => {
-          if (!isMissing(error) && !isDamagedBlobError(error)) throw error;
+        raw: await exportedBytes(reader, { id: row.id, seq: row.seq, text }, isOwners, bcc).catch((error) => {
+          if (!isMissing(error) && !isDamagedBlobError(error) && !(error instanceof DamagedSkeleton)) throw error;
           return undefined;
         }),
       };
     }
   }
+}
+
+/** The octets of a message, or its file if none were kept. `bcc`: what the mailbox's owner sees of it; all of their own mail. */
+async function exportedBytes(
+  reader: Reader,
+  message: { id: string; seq: number; text: string },
+  isOwners: boolean,
+  bcc: readonly EmailAddress[],
+): Promise<Uint8Array> {
+  const octets = await readKeptOctets(reader, message.seq, isOwners);
+  if (!octets) return composeStoredMessage(reader, message, bcc);
+  const buffer = Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength);
+  // A line that continues none would continue the field.
+  if (isOwners || bcc.length === 0 || isIndentedAt(buffer, 0)) return octets;
+  return Buffer.concat([Buffer.from(`${headerField("Bcc", bcc.map(formatAddress).join(", "))}\r\n`), buffer]);
 }

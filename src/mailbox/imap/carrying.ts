@@ -251,7 +251,7 @@ export async function fileToCarry(reader: Reader, seq: number, folder: Folder): 
   const found = queries(reader.db).source.get({ seq, folder });
   if (!found) return undefined;
   return (
-    (await readKeptOctets(reader, seq)) ??
+    (await readKeptOctets(reader, seq, true)) ??
     composeStoredMessage(reader, { ...found.message, text: found.text }, found.message.bcc)
   );
 }

@@ -62,11 +62,15 @@ function describeRow({ sentBy: _, hidden: all, envelope, ...row }: Row, isAuthor
   return { ...row, hidden, visibleSize, envelope: seesBcc ? null : envelope };
 }
 
-/** The octets of a message as its author sees them; undefined if none were kept. @throws as restoreOctets */
-export async function readKeptOctets({ db, blobs }: Reader, seq: number): Promise<Uint8Array | undefined> {
+/** The octets of a message as its author, or anybody else, sees them; undefined if none were kept. @throws as restoreOctets */
+export async function readKeptOctets(
+  { db, blobs }: Reader,
+  seq: number,
+  isAuthor: boolean,
+): Promise<Uint8Array | undefined> {
   const row = statements(db).of.get({ seqs: JSON.stringify([seq]) });
   if (!row) return undefined;
-  const kept = describeRow(row, true);
+  const kept = describeRow(row, isAuthor);
   return (await composeOctets(readKeptParts(db, kept), blobs.read)).content.bytes;
 }
 

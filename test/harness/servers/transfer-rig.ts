@@ -4,7 +4,10 @@ import { dirname, join } from "node:path";
 import * as mailboxAdmin from "../../../src/admin/mailbox-admin.ts";
 import * as people from "../../../src/admin/people.ts";
 import { createLog } from "../../../src/base/log.ts";
+import { exportMailbox } from "../../../src/mailbox/filing/transfer.ts";
+import { OWN_FILES } from "../../../src/store/named-files.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { exportMail } from "../../../src/transfer/export-mbox.ts";
 import type { Pacing } from "../../../src/transfer/import-mail.ts";
 import {
   type ImportRequest,
@@ -42,6 +45,15 @@ export interface ImportOptions extends Partial<Pick<Destination, "folder" | "rea
   request?: Partial<Pick<ImportRequest, "isInterrupted" | "onProgress" | "messages">>;
   /** Transaction in place of the appliance's own. */
   transact?: Store["transact"];
+}
+
+export const GOING_ON = { isInterrupted: () => false, onProgress() {} };
+
+/** Exports a mailbox, by default the owner's. Returns the path of the file. */
+export async function exportOf({ opened, owner }: Booted, mailboxId = owner.mailboxId): Promise<string> {
+  const path = join(temporaryFolder(), "mail.mbox");
+  await exportMail(exportMailbox(opened.core, mailboxId), await OWN_FILES.create(path), GOING_ON);
+  return path;
 }
 
 export async function importInto(
