@@ -8,7 +8,7 @@ import { createScheduler, type Scheduler } from "./base/scheduler.ts";
 import type { Config, Listen } from "./config.ts";
 import { createDoctor, type Doctor, type DoctorOptions, STANDBY_CHECKS } from "./doctor/doctor.ts";
 import { stampThreadChanges } from "./mailbox/changing/change-feed.ts";
-import { createLocalComposer } from "./mailbox/imap/octets.ts";
+import { createLocalComposers } from "./mailbox/filing/keep-composed.ts";
 import type { MailCore } from "./mailbox/state/mail-core.ts";
 import { readHtmlInThisThread } from "./message/reading.ts";
 import type { StandbyState } from "./replica/follow-replica.ts";
@@ -89,7 +89,7 @@ export function open(
   };
   const search = createSearch(base);
   stampThreadChanges(base);
-  const parser = { read: readHtmlInThisThread, composeStored: createLocalComposer(store.blobs) };
+  const parser = { read: readHtmlInThisThread, ...createLocalComposers(store.blobs) };
   const core: MailCore = { ...base, engine: search, parser };
   const checks = following ? { checks: STANDBY_CHECKS } : {};
   const doctor = createDoctor({ ...core, config }, { ...checks, ...doctorOptions });

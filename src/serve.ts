@@ -39,6 +39,7 @@ import { deleteDiscarded, sweepBlobs } from "./mailbox/changing/removal.ts";
 import { forgetAbsenceReplies } from "./mailbox/filing/absences.ts";
 import { createImapFolders } from "./mailbox/imap/imap-folders.ts";
 import { createOctets } from "./mailbox/imap/octets.ts";
+import { countMissingOctets, createMissingOctetsJob } from "./mailbox/reading/missing-octets.ts";
 import { renewAllVisibleTexts } from "./mailbox/reading/renewal.ts";
 import { registerGauges } from "./monitoring/monitoring.ts";
 import { createOAuth } from "./oauth/oauth.ts";
@@ -242,8 +243,8 @@ async function start(
     ]);
     metrics.gauge(
       "mailroom_imap_messages",
-      "Messages of mailboxes that mail apps opened: ready, waiting to be, lost as they cannot be read, and changed since an app was told of them",
-      () => octets.samples(),
+      "Messages whose octets are not ready for mail apps: waiting to be, and lost as they cannot be read",
+      () => Object.entries(countMissingOctets(store.db)).map(([octets, count]) => [{ octets }, count]),
     );
   }
   frontends.push(imap);
@@ -358,7 +359,7 @@ async function start(
     forgetThreadChanges(core),
     forgetAbsenceReplies(core),
     ...imapFolders.jobs,
-    octets.job,
+    createMissingOctetsJob(mail.core),
     renewAllVisibleTexts(mail.core),
     ...(remote ? [watchBlobs(remote, log)] : []),
     maintainIndex(core, core.engine),
@@ -389,7 +390,7 @@ async function start(
       relay.endRests();
       web.look();
       imap.look();
-      octets.look();
+      wake("make-octets");
       search.look();
       wake("search-backlog");
       wake("wake-snoozed");

@@ -423,7 +423,7 @@ async function lookAt(
       });
       return messages;
     case "size": {
-      const known = octets.known(seqs, userId);
+      const known = await octets.known(seqs, userId);
       for (const message of messages) {
         const { seq } = message.row;
         message.size = known.get(seq)?.size ?? (await octets.findMessageSize(seq, userId)) ?? 0;

@@ -22,6 +22,7 @@ import { BLOBS } from "../backup/backup-layout.ts";
 import { findFileSize, runConcurrently } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { deleteMailboxMailPortion } from "../mailbox/changing/removal.ts";
+import { makeOctetsLater } from "../mailbox/reading/missing-octets.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { countIndexBacklog, indexMissingMessages } from "../search/fts5/upkeep.ts";
 import { blobPath } from "../store/blobs.ts";
@@ -195,6 +196,10 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
     result.written += await paced(pacing.room(), (tx) => {
       const seqs = mail.bring(from, through);
       for (const { seq } of seqs.messages) core.engine.addLater(tx, seq);
+      makeOctetsLater(
+        tx,
+        seqs.messages.map(({ seq }) => seq),
+      );
       return seqs.threads;
     });
     after = through;

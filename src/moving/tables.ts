@@ -147,6 +147,7 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   imap_messages: { left: "as imap_folders" },
   imap_vanished: { left: "as imap_folders" },
   imap_octets: { left: "as imap_folders" },
+  octets_waiting: { left: "made for all mail that comes" },
   imap_labels: { left: "as imap_folders" },
   imap_labelled: { left: "as imap_folders" },
   imap_label_vanished: { left: "as imap_folders" },

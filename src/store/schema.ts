@@ -35,6 +35,7 @@
  *   trace_steps: steps in the delivery of messages.
  *   search_feed, search_changes: data still to be sent to an external search engine.
  *   search_backlog, search_waiting: stored mail that message_index still lacks.
+ *   octets_waiting: mail whose octets are still to be made; imap_octets: what mail apps were told of some of it.
  *   seen_renewal: stored HTML that is still to be read with the present rules for visible text.
  *   journal_entries: what keys did ── key_changes: what takes their changes back; without foreign keys, which they outlive.
  *   oauth_clients: programs that registered themselves; a grant outlives its program's registration.
@@ -68,7 +69,7 @@
  *   discarded_messages                   triggers (0062_apart.sql) and mailbox/changing/removal.ts
  *   imap_folders, imap_messages, imap_vanished   triggers (0048_uids.sql), mailbox/imap/uids.ts and imap-folders.ts
  *   imap_labels, imap_labelled, imap_label_vanished   mailbox/imap/label-folders.ts; where a label is renamed or removed, labels.ts
- *   imap_octets, and octets of imap_messages   mailbox/imap/octets.ts and a trigger (0049_octets.sql)
+ *   octets_waiting, imap_octets          mailbox/reading/missing-octets.ts, and a trigger (0065_octets_waiting.sql)
  *   seen_renewal                         mailbox/reading/renewal.ts
  *   message_index, search_backlog, search_waiting   search/fts5/
  *   search_feed, search_changes          search/meilisearch/ and a trigger (0014_search.sql)
@@ -885,6 +886,19 @@ export const messageOctets = sqliteTable(
   (table) => [index("message_octets_by_blob").on(table.blob).where(sql`blob IS NOT NULL`)],
 );
 
+/** Mail that lacks octets, or what mail apps are told of them (mailbox/reading/missing-octets.ts). */
+export const octetsWaiting = sqliteTable(
+  "octets_waiting",
+  {
+    messageSeq: integer("message_seq").primaryKey(),
+    /** Epoch ms. */
+    filedAt: integer("filed_at").notNull(),
+    /** True for octets that could not be made. */
+    lost: flag("lost").notNull().default(false),
+  },
+  (table) => [index("octets_waiting_newest").on(table.lost, table.filedAt)],
+);
+
 export const attachments = sqliteTable(
   "attachments",
   {
@@ -981,30 +995,22 @@ export const imapMessages = sqliteTable(
     modseq: integer("modseq").notNull(),
     /** Flags that only IMAP has: the bits of mailbox/imap/uids.ts. */
     flags: integer("flags").notNull().default(0),
-    /** OCTETS of mailbox/imap/octets.ts. */
-    octets: integer("octets").notNull().default(0),
   },
   (table) => [
     /** Includes modseq, so that changes are found without reading rows. */
     uniqueIndex("imap_messages_by_uid").on(table.folderId, table.uid, table.modseq),
-    index("imap_messages_by_octets").on(table.octets, table.folderId, table.uid).where(sql`${table.octets} <> 1`),
   ],
 );
 
-/** The octets of messages that were offered over IMAP (mailbox/imap/octets.ts). */
+/** Digests of octets that mail apps have seen, of messages from before octets were kept; a row goes once they are kept. */
 export const imapOctets = sqliteTable(
   "imap_octets",
   {
     messageSeq: integer("message_seq").notNull(),
     /** True for the octets with the Bcc, which their author sees. */
     author: flag("author").notNull(),
-    size: integer("size").notNull(),
-    /** SHA-256. */
+    /** SHA-256 of the octets. */
     digest: blob("digest", { mode: "buffer" }).notNull(),
-    /** Version of the composer. */
-    composer: integer("composer").notNull(),
-    /** BODYSTRUCTURE; null where the octets tell it. */
-    structure: text("structure"),
   },
   (table) => [primaryKey({ columns: [table.messageSeq, table.author] })],
 );

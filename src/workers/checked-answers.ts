@@ -15,6 +15,7 @@ const RESULTS: ReadonlySet<string> = new Set<keyof Prepared>([
   "staged",
   "content",
   "octets",
+  "kept",
   "read",
   "document",
   "invitation",
@@ -67,10 +68,10 @@ export function checkParserMessage(message: unknown): FromParser {
 /** The result of a job. @throws Error for any other value */
 export function checkParserResult(result: unknown): Prepared {
   if (!isPlain(result) || Object.keys(result).some((name) => !RESULTS.has(name))) fail("no result");
-  const { message, content } = result as Prepared;
+  const { message, content, kept = message?.octets } = result as Prepared;
   const files = message?.attachments ?? [];
   if (!files.every(({ blob }) => BLOB.test(blob))) fail("an attachment without a name");
-  const { skeleton } = message?.octets ?? {};
+  const { skeleton } = kept ?? {};
   if (skeleton && "blob" in skeleton && !BLOB.test(skeleton.blob)) fail("octets without a name");
   if (content && "blob" in content && !BLOB.test(content.blob)) fail("a content without a name");
   return result as Prepared;

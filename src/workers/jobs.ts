@@ -5,6 +5,7 @@ import type { SmtpContext } from "../authentication/evidence.ts";
 import type { RecordType } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { DocumentText, FileHints } from "../documents/kind.ts";
+import type { KeptOctets } from "../mailbox/filing/keep-octets.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
 import type { Described, KeptParts, OctetsParts } from "../mailbox/reading/composers.ts";
 import type { Composition } from "../message/composition.ts";
@@ -32,7 +33,14 @@ export interface SigningOrder {
 export const LARGEST_MESSAGE = 256 * 1024;
 
 /** Work for a parser: reading stored HTML, composing, preparing or recoding a message, reading a document. */
-export type Job = { blobFolder: string } & (MessageJob | OctetsJob | RecodingJob | { reading: Reading } | DocumentJob);
+export type Job = { blobFolder: string } & (
+  | MessageJob
+  | OctetsJob
+  | KeepingJob
+  | RecodingJob
+  | { reading: Reading }
+  | DocumentJob
+);
 
 /** Making the octets of a stored message. */
 export interface OctetsJob {
@@ -41,6 +49,14 @@ export interface OctetsJob {
   file?: string;
   /** The folder of the blobs that it reads, under their names, if they are not in the folder of blobs. */
   stage?: string;
+}
+
+/** Composing a stored message, whose octets are kept from now on. */
+export interface KeepingJob {
+  composed: OctetsParts;
+  /** See MessageJob. */
+  stage?: string;
+  stageOnly?: true;
 }
 
 /** Making content that was signed for sending fit a server that takes less than others. */
@@ -95,6 +111,8 @@ export interface Prepared {
   content?: OutboundContent;
   /** The result of composing octets. */
   octets?: Described;
+  /** The result of composing octets that are kept. */
+  kept?: KeptOctets;
   /** The result of reading HTML. */
   read?: Read;
   /** The result of reading a document; null when it is none. */

@@ -18,6 +18,7 @@ import { documentMemory, memoryLimit, largeMessageMemoryLimit as mostLarge, TIME
 import type { Runtime } from "../base/runtime.ts";
 import type { AnswerOrder, ReadInvitation } from "../documents/invitation.ts";
 import type { ReadDocument } from "../documents/kind.ts";
+import type { KeepComposed } from "../mailbox/filing/keep-composed.ts";
 import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
 import { blobsOfParts, type ComposeStored, estimateComposedSize } from "../mailbox/reading/composers.ts";
 import { type Composition, isComposition } from "../message/composition.ts";
@@ -33,6 +34,7 @@ import { checkParserResult, checkStagedBlobs } from "./checked-answers.ts";
 import { createDispatcher, type Work } from "./dispatcher.ts";
 import {
   type DocumentJob,
+  type KeepingJob,
   LARGEST_MESSAGE,
   type MessageJob,
   type OctetsJob,
@@ -113,6 +115,8 @@ export interface ParserPool {
    * without one as bulk work. @throws as prepare
    */
   composeStored: ComposeStored;
+  /** Composes a stored message, whose octets are kept from now on. @throws as prepare */
+  keepComposed: KeepComposed;
   /** Extracts the text of a document, one document at a time. */
   readDocument: ReadDocument;
   /** Reads the invitation in a calendar file, and answers it; undefined if it has none, or cannot be read. @throws as prepare */
@@ -136,7 +140,9 @@ const SMALL_MACHINE = 2 * 1024 * 1024 * 1024;
 /** Bytes of a result in a file, beside those that the size of the message explains. */
 const LARGEST_REPLY = 32 * 1024 * 1024;
 const BULK: Work = { kind: "bulk", source: "kept elsewhere" };
-const FREEZING: Work = { kind: "bulk", source: "octets" };
+/** Work on octets: what somebody waits for, or else bulk work. */
+const forOwner = (owner: string | undefined): Work =>
+  owner === undefined ? { kind: "bulk", source: "octets" } : { kind: "interactive", source: owner };
 
 export function createParserPool({
   blobFolder,
@@ -194,7 +200,7 @@ export function createParserPool({
 
   async function add(
     work: Work,
-    job: MessageJob | OctetsJob | RecodingJob | { reading: Reading } | DocumentJob,
+    job: MessageJob | OctetsJob | KeepingJob | RecodingJob | { reading: Reading } | DocumentJob,
     size: number,
     more?: { released?: Promise<void> | undefined; memory?: number; keys?: readonly SigningKey[] },
   ): Promise<Prepared> {
@@ -214,7 +220,7 @@ export function createParserPool({
     }
   }
 
-  /** Adds a job that files a message. Blobs that are elsewhere are lent to the parser, and adopted from it. */
+  /** Adds a job that files a message. */
   async function addFiling(
     work: Work,
     job: MessageJob,
@@ -223,15 +229,26 @@ export function createParserPool({
       keys = [],
     }: { size?: number | undefined; keys?: readonly SigningKey[] } = {},
   ): Promise<Prepared> {
+    const files = isComposition(job.source) ? job.source.files : [];
+    return addWriting(
+      work,
+      job,
+      files?.map(({ blob }) => blob),
+      { size, keys },
+    );
+  }
+
+  /** Adds a job that writes blobs, and reads those of the list. Blobs that are elsewhere are lent to the parser, and adopted from it. */
+  async function addWriting(
+    work: Work,
+    job: MessageJob | KeepingJob,
+    blobs: readonly string[] | undefined,
+    { size, keys = [] }: { size: number; keys?: readonly SigningKey[] },
+  ): Promise<Prepared> {
     if (!remote) return add(work, job, size, { keys });
     const stage = nextStage();
     try {
-      if (isComposition(job.source))
-        await lend(
-          remote,
-          job.source.files?.map(({ blob }) => blob),
-          stage,
-        );
+      await lend(remote, blobs, stage);
       const prepared = await add(work, { ...job, stage, stageOnly: true }, size, { keys });
       await adoptAll(checkStagedBlobs(prepared, stage), remote);
       return prepared;
@@ -241,7 +258,7 @@ export function createParserPool({
   }
 
   async function composeStored(parts: OctetsJob["octets"], owner?: string) {
-    const work: Work = owner === undefined ? FREEZING : { kind: "interactive", source: owner };
+    const work = forOwner(owner);
     const stage = nextStage();
     const file = `${stage}.octets`;
     try {
@@ -262,6 +279,13 @@ export function createParserPool({
     read: async <R extends Reading>(source: string, reading: R) =>
       given(await add({ kind: "interactive", source }, { reading }, sizeOfReading(reading)), "read").read as Read<R>,
     composeStored,
+    keepComposed: async (parts, owner) =>
+      given(
+        await addWriting(forOwner(owner), { composed: parts }, blobsOfParts(parts), {
+          size: estimateComposedSize(parts),
+        }),
+        "kept",
+      ).kept,
     prepareTransferred: async (source) =>
       given(await addFiling(BULK, { source, isTransferred: true }), "message").message,
     async prepareInbound(source, size, smtpContext, { isStranger = false, released } = {}) {

@@ -15,6 +15,7 @@ import { formatTraceFields } from "../authentication/trace-fields.ts";
 import { encodeChildMessage, hearParent, tellParent } from "../base/child-messages.ts";
 import { collectGarbage, LARGE_BYTES } from "../base/memory.ts";
 import { type RecordType, systemRuntime } from "../base/runtime.ts";
+import { keepComposed } from "../mailbox/filing/keep-composed.ts";
 import { type CutOctets, keepOctets } from "../mailbox/filing/keep-octets.ts";
 import { type PreparedMessage, prepareMessage, readForFiling } from "../mailbox/filing/prepare.ts";
 import { composeOctets, describeOctets } from "../mailbox/reading/composers.ts";
@@ -111,17 +112,21 @@ async function perform({ id, reply, ...job }: Job & { id: number; reply: string 
 async function prepare(id: number, job: Job): Promise<Prepared> {
   if ("reading" in job) return { read: await performReading(job.reading) };
   if ("octets" in job) return { octets: await composeJobOctets(job) };
+  if ("composed" in job) {
+    const { read, write, staged } = openJobBlobs(job);
+    return { kept: await keepComposed(job.composed, { read, write }), staged };
+  }
   if ("recoding" in job) return await recoded(id, job);
   if ("document" in job || "invitation" in job) {
     const { performDocumentJob } = await import("./document-jobs.ts");
     readLarge = true;
     return performDocumentJob(job, runtime.now);
   }
-  const { source, blobFolder, smtpContext, stage, stageOnly, shownFrom, headerOnly, signing, isTransferred } = job;
+  const { source, blobFolder, smtpContext, shownFrom, headerOnly, signing, isTransferred } = job;
   const { lines = "", isBcc = false, hostname } = job.top ?? {};
   const top = { lines: Buffer.from(lines), bcc: isBcc ? Buffer.byteLength(lines) : 0, ...(hostname && { hostname }) };
-  const { blobs, recent } = getJobState(blobFolder);
-  const read = stageOnly && stage !== undefined ? readIn(stage) : blobs.read;
+  const { recent } = getJobState(blobFolder);
+  const { read, write, staged } = openJobBlobs(job);
   const came = isComposition(source) ? await serializeComposition(source, read) : await readMessageSource(source);
   readLarge ||= came.byteLength > LARGE_BYTES;
   // Its attachments, and the pieces of their encoding.
@@ -133,13 +138,6 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     const gather = headerOnly ? gatherHeaderEvidence : gatherAuthenticationEvidence;
     return { authentication: (await authenticate(id, recent, signed, smtpContext, shown, gather)).authentication };
   }
-  const staged: Required<Prepared>["staged"] = [];
-  async function writeStaged(...pieces: readonly Uint8Array[]): Promise<string> {
-    const { name, file } = await blobs.writeStaged(pieces, stage ?? "", { alwaysWritten: stageOnly });
-    if (file !== undefined) staged.push({ name, file });
-    return name;
-  }
-  const { write } = stage === undefined ? blobs : { write: writeStaged };
   if (smtpContext) {
     let cut: CutOctets | undefined;
     const prepared = await authenticate(id, recent, signed, smtpContext, async () => {
@@ -183,6 +181,22 @@ async function recoded(id: number, { source, recoding: { takes, signing } }: Rec
   return leaving === message
     ? {}
     : { content: { bytes: joinSignedMessage(await createSignatures(id, leaving, signing), leaving) } };
+}
+
+/** How a job reads and writes blobs. `staged`: those that it wrote into its stage. */
+function openJobBlobs({ blobFolder, stage, stageOnly }: { blobFolder: string; stage?: string; stageOnly?: true }) {
+  const { blobs } = getJobState(blobFolder);
+  const staged: Required<Prepared>["staged"] = [];
+  async function writeStaged(...pieces: readonly Uint8Array[]): Promise<string> {
+    const { name, file } = await blobs.writeStaged(pieces, stage ?? "", { alwaysWritten: stageOnly });
+    if (file !== undefined) staged.push({ name, file });
+    return name;
+  }
+  return {
+    read: stageOnly && stage !== undefined ? readIn(stage) : blobs.read,
+    write: stage === undefined ? blobs.write : writeStaged,
+    staged,
+  };
 }
 
 /** Reads blobs that were lent. */

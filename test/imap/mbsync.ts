@@ -20,19 +20,30 @@ interface Place {
   files(folder: string): string[];
 }
 
-/** `patterns`: what it copies; all as the page has it. */
-async function setUp(app: Booted, patterns = "*"): Promise<Place> {
-  const folder = temporaryFolder();
+/** Where mbsync fetches mail from. */
+interface Server {
+  /** Host and port of IMAPS. */
+  imaps: string | undefined;
+  key: string;
+  /** The data folder of the server. */
+  data: string;
+}
+
+/** The mailbox of alice@example.test, as docs/mail-apps.md has it. `patterns`: what is copied; `folder`: what it has copied. */
+export async function setUpMbsync(
+  { imaps, key, data }: Server,
+  { patterns = "*", folder = temporaryFolder() } = {},
+): Promise<Place> {
   const page = await Bun.file(join(import.meta.dir, "../../docs/mail-apps.md")).text();
   const [, written = ""] = /(IMAPAccount mailroom[\s\S]*?)```/.exec(page) ?? [];
   const isOld = / 1\.4\./.test((await run([mbsync.path, "--version"])).output);
   const config = written
-    .replace("Host mail.example.com", `Host localhost\nPort ${app.ready.imaps?.split(":")[1]}`)
+    .replace("Host mail.example.com", `Host localhost\nPort ${imaps?.split(":")[1]}`)
     .replace("you@example.com", "alice@example.test")
-    .replace("pass mailroom", `echo ${app.owner.apiKey}`)
+    .replace("pass mailroom", `echo ${key}`)
     .replace("Patterns *", `Patterns ${patterns}`)
     .replace("TLSType", isOld ? "SSLType" : "TLSType")
-    .replace("IMAPS\n", `IMAPS\nCertificateFile ${join(app.opened.config.data, "tls/self-signed.pem")}\n`)
+    .replace("IMAPS\n", `IMAPS\nCertificateFile ${join(data, "tls/self-signed.pem")}\n`)
     .replaceAll("~/Mail/", `${folder}/`);
   writeFileSync(join(folder, ".mbsyncrc"), config);
   return {
@@ -48,6 +59,12 @@ async function setUp(app: Booted, patterns = "*"): Promise<Place> {
   };
 }
 
+const serverOf = ({ ready, owner, opened }: Booted): Server => ({
+  imaps: ready.imaps,
+  key: owner.apiKey,
+  data: opened.config.data,
+});
+
 /** Copies a mailbox with `many` messages, changes some on both sides, and copies again. */
 export async function syncBothWays(many: number): Promise<void> {
   const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
@@ -57,7 +74,7 @@ export async function syncBothWays(many: number): Promise<void> {
     const filed = next.map((i) => arrive(app, { subject: `Message ${i}`, messageId: `<m${i}@remote.example>` }));
     ids.push(...(await Promise.all(filed)).map(({ threadId }) => threadId));
   }
-  const { sync, files } = await setUp(app);
+  const { sync, files } = await setUpMbsync(serverOf(app));
   for (let round = 0; round < 2; round++) {
     expect(await sync()).toBe("0");
     expect(files("Inbox")).toHaveLength(many);
@@ -112,7 +129,7 @@ export async function syncLabels(): Promise<void> {
     threads.push(threadId);
     if (i < 3) await app.api.patch(`/threads/${threadId}`, { labels: ["Work/Urgent"] });
   }
-  const { sync, files } = await setUp(app);
+  const { sync, files } = await setUpMbsync(serverOf(app));
   expect(await sync()).toBe("0");
   expect([files("Inbox").length, files("Labels/Work/Urgent").length]).toEqual([4, 3]);
   // Here, one gets the label and one loses it; there, one is deleted from under it.
@@ -131,7 +148,7 @@ export async function syncLabels(): Promise<void> {
   ).toEqual(["Message 2", "Message 3"]);
 
   const page = await Bun.file(join(import.meta.dir, "../../docs/mail-apps.md")).text();
-  const other = await setUp(app, /`Patterns (.*?)`/.exec(page)?.[1]);
+  const other = await setUpMbsync(serverOf(app), { patterns: /`Patterns (.*?)`/.exec(page)?.[1] ?? "" });
   expect(await other.sync()).toBe("0");
   expect(other.files("Inbox")).toHaveLength(4);
   expect(() => other.files("Labels/Work/Urgent")).toThrow("ENOENT");

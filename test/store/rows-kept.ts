@@ -10,6 +10,12 @@ import { fakeRuntime } from "../harness/runtime.ts";
 
 const open = (folder: string): Store => openStore({ folder, runtime: fakeRuntime() });
 
+/** Columns that are no more. */
+const GONE: Record<string, readonly string[]> = {
+  imap_messages: ["octets"],
+  imap_octets: ["size", "composer", "structure"],
+};
+
 let fresh: unknown;
 
 /** Expects that a database with a row in every table is upgraded to the present schema, and keeps its rows. */
@@ -33,6 +39,7 @@ export function expectRowsKept(version: number): void {
     if (table === "message_index") continue;
     // migrations.test.ts checks deliveries that waited in runs, and messages in trash alone.
     if (table === "webhook_waiting" || table === "discarded_messages") continue;
+    for (const column of GONE[table] ?? []) for (const row of rows as Record<string, unknown>[]) delete row[column];
     expect([table, after[table]]).toEqual([
       table,
       expect.arrayContaining(rows.map((row) => expect.objectContaining(row))),

@@ -272,31 +272,28 @@ export const checkWorkspaces: Check = ({ store }) => {
 };
 
 const selectFolder = statement("SELECT 1 FROM imap_folders LIMIT 1");
-const countOctets = statement<{ octets: number; count: number }>(
-  "SELECT octets, count(*) AS count FROM imap_messages WHERE octets <> 1 GROUP BY octets",
+
+const countMissing = statement<{ waiting: number; lost: number }>(
+  "SELECT count(*) FILTER (WHERE lost = 0) AS waiting, count(*) FILTER (WHERE lost = 1) AS lost FROM octets_waiting",
 );
 
-/** The octets of mail for mail apps (mailbox/imap/octets.ts); nothing where no mailbox was opened over IMAP. */
+/** The octets of mail for mail apps (mailbox/reading/missing-octets.ts); nothing where no mailbox was opened over IMAP. */
 export const checkMailApps: Check = ({ store }) => {
   const base = { id: "mail-apps", name: "Mail apps" } as const;
   if (!selectFolder(store.db).get()) return [];
-  const rows = countOctets(store.db).all();
-  const [waiting = 0, , lost = 0, changed = 0] = [0, 1, 2, 3].map(
-    (state) => rows.find(({ octets }) => octets === state)?.count,
-  );
+  const { waiting = 0, lost = 0 } = countMissing(store.db).get() ?? {};
   const details = [
     ...(lost > 0 ? [`${lost} messages cannot be read for mail apps`] : []),
-    ...(changed > 0 ? [`${changed} messages are no longer what mail apps were told`] : []),
     ...(waiting > 0 ? [`${waiting} messages are being made ready for them`] : []),
   ];
-  const isBad = lost > 0 || changed > 0;
+  const isBad = lost > 0;
   const todo =
     "Look for the messages in the server's log (journalctl -u mailroom); a file of an attachment may be missing or damaged (mailroom backup verify).";
   return [
     {
       ...base,
       state: isBad ? "bad" : "ok",
-      detail: details.length > 0 ? details.join("; ") : "all mail of mailboxes that they opened is ready",
+      detail: details.length > 0 ? details.join("; ") : "all mail is ready for them",
       ...(isBad && { todo }),
     },
   ];

@@ -8,7 +8,7 @@ import { letOthersRun } from "../../base/pause.ts";
 import type { FilingKind } from "../../mailbox/filing/threading.ts";
 import { fileAppended, findSentByMessageId } from "../../mailbox/imap/carrying.ts";
 import { BIT_OF, IMAP_FLAGS } from "../../mailbox/imap/uids.ts";
-import { findIdInOctets } from "../../mailbox/reading/served-octets.ts";
+import { findIdInOctets } from "../../mailbox/reading/missing-octets.ts";
 import { isOwnAddress, ownAddresses } from "../../mailbox/state/addresses.ts";
 import { hasStorageForMessage } from "../../mailbox/state/mailboxes.ts";
 import { splitOctets } from "../../message/imap-data.ts";

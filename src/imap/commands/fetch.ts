@@ -102,7 +102,7 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
     const states = new Map(listRowStates(view, portion).map((state) => [state.uid, state]));
     const caller = session.caller("fetch");
     const { userId } = caller;
-    const known = session.octets.known(wantsKnown ? [...states.values()].map(({ seq }) => seq) : [], userId);
+    const known = await session.octets.known(wantsKnown ? [...states.values()].map(({ seq }) => seq) : [], userId);
     session.reads.note(
       caller,
       [...states.values()].map(({ id }) => id),

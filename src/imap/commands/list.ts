@@ -32,13 +32,13 @@ function statusItems(parser: Parser): string[] {
   return [...new Set(items)];
 }
 
-/** The octets of a folder (RFC 8438), which are frozen where they were not. */
+/** The octets of a folder (RFC 8438). */
 async function sumFolderOctets({ octets }: ImapSession, folder: ImapFolder, userId: string): Promise<number> {
   const seqs = folder.numbered().map(({ seq }) => seq);
   let sum = 0;
   for (let next = 0; next < seqs.length; next += PORTION) {
     const portion = seqs.slice(next, next + PORTION);
-    const known = octets.known(portion, userId);
+    const known = await octets.known(portion, userId);
     for (const seq of portion) sum += known.get(seq)?.size ?? (await octets.findMessageSize(seq, userId)) ?? 0;
     await letOthersRun();
   }

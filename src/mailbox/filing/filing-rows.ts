@@ -375,8 +375,7 @@ function insertMessage(
   statements(tx).insertMessage.run(messageRow(message, target, facts));
   statements(tx).insertBody.run({ messageSeq: target.seq, ...bodyRow(message) });
   // The files of a draft that is still written are not in its octets.
-  if (message.octets && !facts.draft)
-    statements(tx).insertOctets.run({ messageSeq: target.seq, ...octetsRow(message.octets) });
+  if (message.octets && !facts.draft) insertKeptOctets(tx, target.seq, message.octets);
   message.attachments.forEach((attachment, position) => {
     statements(tx).insertAttachment.run({
       ...attachment,
@@ -390,6 +389,10 @@ function insertMessage(
     });
   });
 }
+
+/** Writes the octets of a message (messages.seq). */
+export const insertKeptOctets = (tx: Tx, messageSeq: number, octets: KeptOctets): void =>
+  void statements(tx).insertOctets.run({ messageSeq, ...octetsRow(octets) });
 
 /** Writes the row that lets a draft be opened and changed. */
 function insertDraft(tx: Tx, { mailboxId, draft = {} }: MessageFacts, messageSeq: number): void {

@@ -1,12 +1,16 @@
 /**
- * Makes the octets of a stored message from what the store has of it: those that were kept, or else the file of `/raw`, from
- * which IMAP serves mail whose octets were not kept (served-octets.ts). Without the database, since a parser does it for what is large.
- *
- * Invariant: composers of older versions stay as they are. test/mailbox/imap/octets.test.ts holds their digests.
+ * Makes the octets of a stored message from what the store has of it: those that were kept, or else the file of `/raw` under
+ * this server's fields, which is kept then (missing-octets.ts). Without the database, since a parser does it for what is large.
  */
 import { composeMessage } from "../../message/compose.ts";
 import type { TypeParameters } from "../../message/content-type.ts";
-import { type Content, formatBodyStructure, type ImapPart, openMessageContent } from "../../message/imap-data.ts";
+import {
+  type Content,
+  formatBodyStructure,
+  formatImapEnvelope,
+  type ImapPart,
+  openMessageContent,
+} from "../../message/imap-data.ts";
 import { unpackText } from "../../message/reading.ts";
 import { DamagedSkeleton, readOctets, unpackSkeleton } from "../../message/skeleton.ts";
 import type { HiddenOctets } from "../../store/schema.ts";
@@ -97,19 +101,11 @@ export async function composeMessageFile(
   return composeMessage({ id, headers, text, ...(html && { html: unpackText(html) }), attachments }, above);
 }
 
-/** Parts of a message from which the octets that IMAP serves are composed. */
+/** Parts of a message of which octets are composed. */
 export interface OctetsParts extends StoredParts {
   /** Fields of this server, whole lines. */
   trace: string;
-  /** Version of the composer. */
-  composer: number;
 }
-
-export const COMPOSER = 1;
-
-const composers: Readonly<Record<number, (parts: OctetsParts, readBlob: ReadBlob) => Promise<Uint8Array>>> = {
-  1: (parts, readBlob) => composeMessageFile(parts, readBlob, parts.trace),
-};
 
 /** Octets, and their SHA-256. */
 export interface Composed {
@@ -117,10 +113,11 @@ export interface Composed {
   digest: Uint8Array;
 }
 
-/** Description of octets by a parser. `structure`: BODYSTRUCTURE. */
+/** Description of octets by a parser. */
 export interface Described {
-  size: number;
   digest: Uint8Array;
+  /** ENVELOPE and BODYSTRUCTURE. */
+  envelope: string;
   structure: string;
   root: ImapPart;
 }
@@ -148,33 +145,17 @@ export async function composeInParser(
 /** Makes octets here. @throws as restoreOctets */
 export async function composeOctets(parts: OctetsParts | KeptParts, readBlob: ReadBlob): Promise<Composed> {
   const isKept = "skeleton" in parts;
-  const composed = isKept ? await restoreOctets(parts, readBlob) : await getComposer(parts)(parts, readBlob);
+  const composed = isKept
+    ? await restoreOctets(parts, readBlob)
+    : await composeMessageFile(parts, readBlob, parts.trace);
   const bytes = Buffer.from(composed.buffer as ArrayBuffer, composed.byteOffset, composed.byteLength);
   const isProved = isKept && parts.hidden.length === 0;
   return { content: openMessageContent(bytes), digest: isProved ? parts.digest : digestOctets(composed) };
 }
 
 export const describeOctets = ({ content, digest }: Composed): Described => ({
-  size: content.bytes.byteLength,
   digest,
+  envelope: formatImapEnvelope(content.bytes.toString("latin1", 0, content.root.bodyStart)),
   structure: formatBodyStructure(content, true),
   root: content.root,
 });
-
-const NOTHING = new Uint8Array();
-
-/** The header of the octets. Of the content of a multipart, it depends on the number of parts alone. */
-export async function composeHeader({ text, html, ...parts }: OctetsParts): Promise<Buffer> {
-  const isAlone = html === undefined && parts.files.length === 0;
-  const bare = { ...parts, text: isAlone ? text : "", ...(html && { html: EMPTY }) };
-  const bytes = Buffer.from(await getComposer(parts)(bare, async () => NOTHING));
-  return bytes.subarray(0, bytes.indexOf("\r\n\r\n") + 4);
-}
-
-const EMPTY = Bun.zstdCompressSync("");
-
-function getComposer({ composer }: Pick<OctetsParts, "composer">) {
-  const found = composers[composer];
-  if (!found) throw new Error(`there is no composer ${composer}: the data is of a later version`);
-  return found;
-}

@@ -14,7 +14,9 @@ const statements = prepared((db) => ({
   of: db
     .select({
       seq: messageOctets.messageSeq,
+      id: messages.id,
       size: messageOctets.size,
+      digest: messageOctets.digest,
       hidden: messageOctets.hidden,
       envelope: messageOctets.envelope,
       structure: messageOctets.structure,
@@ -25,7 +27,7 @@ const statements = prepared((db) => ({
     .where(sql`${messageOctets.messageSeq} in (select value from json_each(${sql.placeholder("seqs")}))`)
     .prepare(),
   skeleton: db
-    .select({ digest: messageOctets.digest, skeleton: messageOctets.skeleton, blob: messageOctets.blob })
+    .select({ skeleton: messageOctets.skeleton, blob: messageOctets.blob })
     .from(messageOctets)
     .where(eq(messageOctets.messageSeq, sql.placeholder("seq")))
     .prepare(),
@@ -33,10 +35,13 @@ const statements = prepared((db) => ({
 
 /** Properties of the octets of a message as a person sees them, known without reading them. */
 export interface KeptDescription {
-  /** messages.seq */
+  /** messages.seq and messages.id */
   seq: number;
+  id: string;
   /** Number of all octets. */
   size: number;
+  /** SHA-256 of all octets. */
+  digest: Uint8Array;
   /** Number of those that the person sees. */
   visibleSize: number;
   /** Ranges that the person does not see. */
@@ -75,12 +80,12 @@ export async function readKeptOctets(
 }
 
 /** Reads what it takes to put kept octets together. @throws DamagedSkeleton if the row is gone */
-export function readKeptParts(db: Db, { seq, size, hidden }: KeptDescription): KeptParts {
+export function readKeptParts(db: Db, { seq, size, digest, hidden }: KeptDescription): KeptParts {
   const row = statements(db).skeleton.get({ seq });
   const packed = row?.skeleton ?? row?.blob;
-  if (!row || !packed) throw new DamagedSkeleton("there is none");
+  if (!packed) throw new DamagedSkeleton("there is none");
   const files = listMessageAttachments(db, seq).map(({ blob, size }) => ({ blob, size }));
-  return { skeleton: packed, digest: row.digest, size, hidden, files };
+  return { skeleton: packed, digest, size, hidden, files };
 }
 
 /** Bytes of a skeleton that is unpacked for its header on the main thread, which takes half a millisecond. */

@@ -30,7 +30,7 @@ import type {
   MessageSummaryView,
   MessageView,
 } from "../state/views.ts";
-import { COMPOSER, composeInParser, composeMessageFile, estimateComposedSize, type StoredParts } from "./composers.ts";
+import { composeInParser, composeMessageFile, estimateComposedSize, type StoredParts } from "./composers.ts";
 import { newestMessages } from "./walk.ts";
 
 /** Characters of each message's text in a list, which bounds the memory for a page; GET the message for the rest. */
@@ -325,7 +325,7 @@ export async function getRawMessage({ db, blobs, parser }: MailCore, caller: Cal
   const { message, body } = reachedMessage(db, caller, id, { html: false });
   const parts = readStoredMessageParts(db, { ...message, text: body.text }, bccReader(db, caller)(message));
   if (estimateComposedSize(parts) <= SMALL_MESSAGE) return composeMessageFile(parts, blobs.read);
-  const composed = await composeInParser(parser, { ...parts, trace: "", composer: COMPOSER }, caller.userId);
+  const composed = await composeInParser(parser, { ...parts, trace: "" }, caller.userId);
   return composed.content.bytes;
 }
 

@@ -6,9 +6,10 @@ import { createLog } from "../../../src/base/log.ts";
 import type { Runtime } from "../../../src/base/runtime.ts";
 import { readConfig } from "../../../src/config.ts";
 import { type Filed, type Filing, fileMessage } from "../../../src/mailbox/filing/filing.ts";
+import { createLocalComposers } from "../../../src/mailbox/filing/keep-composed.ts";
 import { NO_TOP, type TopLines } from "../../../src/mailbox/filing/keep-octets.ts";
 import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
-import { createLocalComposer } from "../../../src/mailbox/imap/octets.ts";
+import { makeOctetsLater } from "../../../src/mailbox/reading/missing-octets.ts";
 import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
 import { findOwnerWorkspaceId } from "../../../src/mailbox/state/mailboxes.ts";
 import { formatAddress, headerField } from "../../../src/message/compose.ts";
@@ -65,7 +66,7 @@ export const testCore = (world: Partial<Runtime> = {}): TestCore => openInMemory
 /** The context over a store that is there. */
 export function coreOver(store: Store, runtime = fakeRuntime()): TestCore {
   const { db, blobs } = store;
-  const parser = { read: readHtmlInThisThread, composeStored: createLocalComposer(blobs) };
+  const parser = { read: readHtmlInThisThread, ...createLocalComposers(blobs) };
   const parts = { db, blobs, now: runtime.now, store, options: openOptions(store), runtime };
   return { ...testCore(), ...parts, engine: createFts5Engine(store), parser };
 }
@@ -83,7 +84,11 @@ export async function fileLetter(
   const bytes = new TextEncoder().encode(text.replaceAll(/\r?\n/g, "\r\n"));
   const { octets, ...message } = await prepareMessage(bytes, core.blobs, { top: topLines(core, filing) });
   const prepared = { ...message, ...(octets && !withoutOctets && { octets }) };
-  return core.store.enqueue((tx) => fileMessage(core, tx, { message: prepared, now: core.now(), ...filing }));
+  return core.store.enqueue((tx) => {
+    const filed = fileMessage(core, tx, { message: prepared, now: core.now(), ...filing });
+    if (withoutOctets) makeOctetsLater(tx, [filed.seq]);
+    return filed;
+  });
 }
 
 /** Makes the lines that a parser puts above mail that arrives, or is sent with Bcc. */
