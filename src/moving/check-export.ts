@@ -19,7 +19,7 @@ import {
 import { hashFile, listDirectoryNames, readSmallFile } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { isMissing } from "../base/files.ts";
-import { LARGEST_IN_ROW, LONGEST_KEPT } from "../mailbox/filing/keep-octets.ts";
+import { LARGEST_IN_ROW, LONGEST_KEPT, MOST_HIDDEN } from "../mailbox/filing/keep-octets.ts";
 import { LONGEST_STRUCTURE } from "../message/imap-data.ts";
 import { MOST_OCTETS } from "../message/skeleton.ts";
 import { emptyDatabase, MIGRATIONS, migrateDatabase } from "../store/migrate.ts";
@@ -234,6 +234,7 @@ const DISAGREEING = [
   `message_octets m WHERE m.size NOT BETWEEN 0 AND ${MOST_OCTETS} OR length(m.digest) <> 32 OR length(m.served_digest) <> 32
      OR (m.skeleton IS NULL) = (m.blob IS NULL) OR length(m.skeleton) > ${LARGEST_IN_ROW}
      OR length(m.envelope) > ${LONGEST_KEPT} OR length(m.structure) > ${LONGEST_STRUCTURE}
+     OR json_array_length(m.hidden) > ${MOST_HIDDEN}
      OR EXISTS (SELECT 1 FROM (SELECT value ->> 0 AS start, value ->> 1 AS stop, lag(value ->> 1, 1, 0) OVER (ORDER BY key) AS before
                 FROM json_each(m.hidden)) WHERE start < before OR stop > m.size)`,
   "mailboxes m JOIN moved.users t ON t.id = m.owner_id WHERE m.workspace_id <> t.workspace_id",

@@ -168,7 +168,7 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
   const lacking = new Set(manifest.lacking);
   renameLacking(sqlite, manifest);
   const bringBlobs = (query: string, ...range: SQLQueryBindings[]) =>
-    copyBlobs(store, found.folder, lacking, sqlite.prepare<{ blob: string }, SQLQueryBindings[]>(query).all(...range));
+    copyBlobs(store, found.folder, lacking, sqlite.prepare<NamedBlob, SQLQueryBindings[]>(query).all(...range));
   /** Runs a transaction that does not keep a running server waiting. */
   const paced = <T>(count: number, work: (tx: Tx) => NotAPromise<T>): Promise<T> => {
     if (isInterrupted()) throw new Error(INTERRUPTED);
@@ -188,7 +188,7 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
     checkExportedBodies(sqlite, from, through);
     for (const table of ["attachments", "message_octets", "holds"]) {
       await bringBlobs(
-        `SELECT DISTINCT blob FROM moved.${table} WHERE blob IS NOT NULL AND message_seq ${messagesBetweenSql("?1", "?2")}`,
+        `SELECT DISTINCT blob, ${blobSizesSql(table)} FROM moved.${table} WHERE blob IS NOT NULL AND message_seq ${messagesBetweenSql("?1", "?2")}`,
         from,
         through,
       );
@@ -218,7 +218,7 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
     for (const { from, through } of listKeyRanges(sqlite, name)) {
       const range = [...from, ...through];
       if (name === "outbound_contents") {
-        const named = `SELECT blob FROM moved.${name} m WHERE blob IS NOT NULL AND ${rowsInRangeSql(sqlite, name, from.length > 0)}`;
+        const named = `SELECT blob, ${blobSizesSql(name)} FROM moved.${name} m WHERE blob IS NOT NULL AND ${rowsInRangeSql(sqlite, name, from.length > 0)}`;
         await bringBlobs(named, ...range);
       }
       await paced(PORTION, () => {
@@ -281,8 +281,12 @@ async function provenDomains(core: Core, sqlite: Database): Promise<string[]> {
 function renameLacking(sqlite: Database, { workspace, lacking }: ExportManifest): void {
   sqlite.exec("CREATE TEMP TABLE lacking (blob TEXT PRIMARY KEY, instead TEXT NOT NULL)");
   const owned = sqlite.prepare(
-    `SELECT 1 FROM main.attachments a JOIN main.messages m ON m.seq = a.message_seq JOIN main.mailboxes b ON b.id = m.mailbox_id
-     WHERE a.blob = ?1 AND b.workspace_id = ?2 LIMIT 1`,
+    ["attachments", "message_octets"]
+      .map(
+        (table) => `SELECT 1 FROM main.${table} a JOIN main.messages m ON m.seq = a.message_seq
+          JOIN main.mailboxes b ON b.id = m.mailbox_id WHERE a.blob = ?1 AND b.workspace_id = ?2`,
+      )
+      .join(" UNION ALL "),
   );
   const rename = sqlite.prepare("INSERT OR IGNORE INTO temp.lacking VALUES (?, ?)");
   for (const blob of lacking) {
@@ -400,19 +404,34 @@ async function removeStrays(
   }
 }
 
+/** A file that a row names, and how many bytes it may have by that row. */
+interface NamedBlob {
+  blob: string;
+  least: number;
+  most: number;
+}
+
+/** SQL for the columns of NamedBlob. A packed skeleton has little more bytes than its octets. */
+const blobSizesSql = (table: string): string =>
+  table === "message_octets"
+    ? "0 AS least, size + size / 64 + 1000 AS most"
+    : `coalesce(size, 0) AS least, coalesce(size, ${LARGEST_BLOB}) AS most`;
+
 /** Copies blobs from the export, and checks them. @throws AppError conflict for one that is missing or damaged */
 async function copyBlobs(
   { blobs }: Pick<Store, "blobs">,
   folder: string,
   lacking: ReadonlySet<string>,
-  named: readonly { blob: string }[],
+  named: readonly NamedBlob[],
 ): Promise<void> {
-  for (const { blob } of named) {
+  for (const { blob, least, most } of named) {
     if (lacking.has(blob)) continue;
     const path = blobPath(join(folder, BLOBS), blob);
     const size = await findPlainFileSize(path);
     if (size === undefined || size > LARGEST_BLOB)
       throw damagedExportError(`blobs/${blob} ${size === undefined ? "is missing" : "is too large"}`);
+    // What is small by its row is read whole beside other work.
+    if (size < least || size > most) throw damagedExportError(`blobs/${blob} has another size than its row says`);
     const bytes = new Uint8Array(await Bun.file(path).arrayBuffer());
     if (new Bun.CryptoHasher("sha256").update(bytes).digest("hex") !== blob) throw damagedExportError(`blobs/${blob}`);
     await blobs.write(bytes);

@@ -1,9 +1,11 @@
 /** An export that somebody edited, to take, read or send what belongs to another workspace of the server that imports it. */
 import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { generateKeyPairSync } from "node:crypto";
+import { generateKeyPairSync, randomBytes } from "node:crypto";
 import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { crc32 } from "node:zlib";
+import { packSkeleton } from "../../src/message/skeleton.ts";
 import { apiClient } from "../harness/clients/api.ts";
 import { peek } from "../harness/data/table-rows.ts";
 import { letter, mailer } from "../harness/mail/mail.ts";
@@ -218,8 +220,9 @@ test.each<[string, (folder: string) => void, RegExp]>([
   ...[
     ...['[[5,2,"bcc"]]', '[[-1,2,"bcc"]]', '[[0.5,2,"bcc"]]', '[[1,2,"x"]]', "[[1,2]]", "5"],
     ...['[[0,9000000,"bcc"]]', '[[5,9,"bcc"],[0,2,"bcc"]]', '[[0,6,"bcc"],[5,9,"bcc"]]'],
+    JSON.stringify(Array.from({ length: 101 }, (_, n) => [n, n + 1, "bcc"])),
   ].map((hidden): [string, (folder: string) => void, RegExp] => [
-    `hidden octets ${hidden}, which are none`,
+    `hidden octets ${hidden.slice(0, 40)}, which are none`,
     (folder) => editExport(folder, `UPDATE message_octets SET hidden = '${hidden}'`),
     /a row of message_octets/,
   ]),
@@ -230,6 +233,11 @@ test.each<[string, (folder: string) => void, RegExp]>([
     `octets with ${change}`,
     (folder) => editExport(folder, `UPDATE message_octets SET ${change} WHERE blob IS NULL`),
     /a row of message_octets/,
+  ]),
+  ...(["attachments", "message_octets"] as const).map((table): [string, (folder: string) => void, RegExp] => [
+    `a file that is larger than its row of ${table} says`,
+    (folder) => editExport(folder, `UPDATE ${table} SET size = 5 WHERE blob IS NOT NULL`),
+    /damaged .blobs.\w+ has another size than its row says/,
   ]),
   [
     "octets in a blob of another place",
@@ -271,6 +279,89 @@ test.each<[string, (folder: string) => void, RegExp]>([
   expect(peek(place.data, (db) => db.query("SELECT count(*) AS n FROM users").get())).toEqual({ n: 0 });
   // The honest one goes on beside it.
   expect(await importFrom(place, made)).toMatchObject({ served: true });
+});
+
+describe("octets that are not those of the row are never served", () => {
+  type Row = { seq: number; size: number };
+  /** Replaces what the row of "Question", which has a file, or of "Long", whose octets are one, has. */
+  function replace(folder: string, subject: string, by: (row: Row) => { skeleton?: Uint8Array; blob?: string }): void {
+    const db = new Database(database(folder));
+    const row = db
+      .query<Row, [string]>(
+        "SELECT message_seq AS seq, o.size FROM message_octets o JOIN messages ON seq = message_seq WHERE subject = ?",
+      )
+      .get(subject);
+    if (!row) throw new Error(`there is no ${subject}`);
+    const { skeleton = null, blob = null } = by(row);
+    db.query("UPDATE message_octets SET skeleton = ?, blob = ? WHERE message_seq = ?").run(skeleton, blob, row.seq);
+    db.close();
+    agree(folder);
+  }
+  function writeBlob(folder: string, bytes: Uint8Array): string {
+    const blob = new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
+    const path = join(folder, "blobs", blob.slice(0, 2), blob.slice(2));
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, bytes);
+    return blob;
+  }
+  const cutTo = (position: number, size: number): Uint8Array =>
+    packSkeleton({ bytes: new Uint8Array(), cuts: [{ at: 0, position, size, lineLength: 0, lineEnd: "\r\n" }] });
+
+  test.each<[string, string, (folder: string, row: Row) => { skeleton?: Uint8Array; blob?: string }]>([
+    [
+      "other octets of that size",
+      "Question",
+      (_, { size }) => ({
+        skeleton: packSkeleton({ bytes: new Uint8Array(size).fill(65), cuts: [] }),
+      }),
+    ],
+    ["octets of another size", "Question", () => ({ skeleton: packSkeleton({ bytes: Buffer.from("x"), cuts: [] }) })],
+    ["a file that there is not", "Question", (_, { size }) => ({ skeleton: cutTo(7, size) })],
+    ["a file of another size", "Question", (_, { size }) => ({ skeleton: cutTo(0, size) })],
+    ["no skeleton", "Question", () => ({ skeleton: Buffer.alloc(60_000, 7) })],
+    ["no skeleton in the file", "Long", (folder) => ({ blob: writeBlob(folder, Buffer.alloc(100_000, 7)) })],
+    [
+      "other octets in the file",
+      "Long",
+      (folder, { size }) => ({
+        blob: writeBlob(folder, packSkeleton({ bytes: randomBytes(size), cuts: [] })),
+      }),
+    ],
+    [
+      "a gigabyte of nothing in the file",
+      "Long",
+      (folder) => {
+        const frame = Bun.zstdCompressSync(new Uint8Array(2 ** 30));
+        const body = Buffer.concat([Buffer.from([0x80, 0x80, 0x80, 0x80, 0x04]), frame]);
+        const head = Buffer.alloc(5);
+        head.writeUInt8(1);
+        head.writeUInt32LE(crc32(body), 1);
+        return { blob: writeBlob(folder, Buffer.concat([head, body])) };
+      },
+    ],
+  ])("%s", async (_, subject, by) => {
+    const folder = copyOf(made);
+    replace(folder, subject, (row) => by(folder, row));
+    const place = openPlace();
+    expect(await importFrom(place, folder)).toMatchObject({ served: true });
+    const served = await place.serve();
+    const rss = process.memoryUsage().rss;
+    try {
+      const api = apiClient(served.http, left.key);
+      const { messages } = (await api.get<{ messages: { id: string; subject: string }[] }>("/messages?limit=100")).body;
+      const refused = messages.filter((one) => one.subject === subject);
+      expect(refused).toHaveLength(1);
+      for (const { id } of messages.filter((one) => one.subject.startsWith(subject))) {
+        const { status } = await api.bytes(`/api/ext/v1/messages/${id}/original`);
+        expect([id, status]).toEqual([id, id === refused[0]?.id ? 500 : 200]);
+        expect((await api.get(`/messages/${id}`)).status).toBe(200);
+      }
+      expect((await fetch(`${served.http}/healthz`)).status).toBe(200);
+      expect(process.memoryUsage().rss - rss).toBeLessThan(300 * 1024 * 1024);
+    } finally {
+      await served.server.stop(0);
+    }
+  });
 });
 
 test("a body of a quarter of a gigabyte of nothing is unpacked to no more than a message may have", async () => {

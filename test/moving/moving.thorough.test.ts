@@ -1,7 +1,7 @@
 /** A workspace moves from server to server with all that it has. */
 import { Database } from "bun:sqlite";
 import { beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readdirSync, readFileSync, statSync } from "node:fs";
+import { readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { beginMailboxRemoval, finishMailboxRemoval } from "../../src/admin/removals.ts";
 import { apiClient, type Client } from "../harness/clients/api.ts";
@@ -80,6 +80,23 @@ async function answersOf(place: Place, key: string): Promise<Record<string, unkn
   }
 }
 
+async function originalsOf(place: Place, key: string): Promise<Record<string, unknown>> {
+  const served = await place.serve();
+  try {
+    const api = apiClient(served.http, key);
+    const { messages } = (await api.get<{ messages: { id: string }[] }>("/messages?limit=100")).body;
+    const answers: Record<string, unknown> = {};
+    for (const { id } of messages) {
+      const { status, body } = await api.bytes(`/api/ext/v1/messages/${id}/original`);
+      expect(status).toBe(200);
+      answers[id] = Buffer.from(body).toString("latin1");
+    }
+    return answers;
+  } finally {
+    await served.server.stop(0);
+  }
+}
+
 /** The journal without the reads of these questions themselves. */
 async function withoutReads(api: Client, path: string): Promise<unknown[]> {
   const { body } = await api.get<{ entries: { kind: string }[] }>(path);
@@ -113,6 +130,14 @@ describe("moved twice", () => {
     const { place: third } = await move(second);
     expect(await answersOf(third, source.key)).toEqual(before);
   });
+
+  test("originals are the same octets, also those in files and with a Bcc", async () => {
+    const source = await copySource();
+    const before = await originalsOf(source, source.key);
+    expect(Object.keys(before)).toHaveLength(10);
+    const { place } = await move(source);
+    expect(await originalsOf(place, source.key)).toMatchObject(before);
+  });
 });
 
 test("an export has nothing of another workspace", async () => {
@@ -136,10 +161,10 @@ test("an export has nothing of another workspace", async () => {
 test("a later export brings an earlier one up to date, and the final one begins to serve", async () => {
   const source = await copySource();
   const folder = newExport();
-  expect(await exportTo(source, folder)).toMatchObject({ final: false, copied: 1 });
+  expect(await exportTo(source, folder)).toMatchObject({ final: false, copied: 2 });
   const place = openPlace();
   const first = await importFrom(place, folder);
-  expect(first).toMatchObject({ served: false, written: 8 });
+  expect(first).toMatchObject({ served: false, written: 9 });
   expect(await place.ask("workspace", "list")).toMatchObject([{ name: "Example", state: "arriving" }]);
   const served = await place.serve();
   expect((await apiClient(served.http, source.key).get("/threads")).status).toBe(401);
@@ -170,6 +195,21 @@ test("a later export brings an earlier one up to date, and the final one begins 
   const again = newExport();
   await exportTo(place, again, "--final");
   expect(contentOf(again)).toEqual(contentOf(folder));
+});
+
+test("files that the last export has lost stay where an earlier one brought them", async () => {
+  const source = await copySource();
+  const before = await originalsOf(source, source.key);
+  const [first, last, place] = [newExport(), newExport(), openPlace()];
+  await exportTo(source, first);
+  await importFrom(place, first);
+  rmSync(join(source.data, "blobs"), { recursive: true });
+  await exportTo(source, last, "--final");
+  expect(await importFrom(place, last)).toMatchObject({
+    served: true,
+    lacking: [expect.any(String), expect.any(String)],
+  });
+  expect(await originalsOf(place, source.key)).toMatchObject(before);
 });
 
 test("limits of the workspace come along, unless the other server has set its own, and its bytes are counted there", async () => {

@@ -101,7 +101,7 @@ export async function keepOctets(
 }
 
 /** Ranges that are hidden, at most; of a message with more, nothing of the header is served from the last one on. */
-const MOST_HIDDEN = 100;
+export const MOST_HIDDEN = 100;
 
 function hide(hidden: HiddenOctets[], range: HiddenOctets): void {
   const last = hidden.at(-1);

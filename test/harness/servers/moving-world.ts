@@ -3,6 +3,7 @@
  * server is a data folder: an appliance runs on it in the process, or commands do.
  */
 import { Database } from "bun:sqlite";
+import { randomBytes } from "node:crypto";
 import { cpSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { findCaller } from "../../../src/access/credentials.ts";
@@ -106,6 +107,8 @@ async function build(): Promise<Source> {
     text: "attachedwords of a note",
   });
   ok(await api.patch(`/threads/${first.threadId}`, { labels: ["Müll", "Later"], starred: true }));
+  // Octets that are a file.
+  await world.receive(ALICE, "Long", { text: randomBytes(60_000).toString("hex") });
   const spam = await world.receive(ALICE, "Buy", { from: "spam@remote.example", text: "cheap pills" });
   ok(await api.patch(`/threads/${spam.threadId}`, { folder: "spam" }));
   const snoozed = await world.receive("sales@example.test", "Sleepy", {
