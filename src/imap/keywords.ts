@@ -1,13 +1,18 @@
 /**
- * The labels of a mailbox as keywords. Clients compare keywords in any case, and the case of modified UTF-7 matters: of labels
- * whose keywords differ by it alone, the first by name has the keyword, and the others have it with a number.
+ * The flags of messages, among them the labels of their conversations as keywords. Clients compare keywords in any case, and the
+ * case of modified UTF-7 matters: of labels whose keywords differ by it alone, the first by name has the keyword, and the others
+ * have it with a number.
  */
+import { FLAG_BITS, type ImapState } from "../mailbox/imap/uids.ts";
 import { labelKey } from "../mailbox/state/labels.ts";
 import { keywordToLabel, labelToKeyword } from "./grammar.ts";
 
 /** Clients that change the case of a keyword name the label nonetheless. */
 export class Keywords {
   readonly #labels: () => readonly { label: string }[];
+  readonly #ofLabels = new Map<string, string>();
+  /** Flags but for labels, by what a message's state has of them. */
+  readonly #ofBits = new Map<number, string>();
   #known: { keywords: Map<string, string>; labels: Map<string, string> } | undefined;
 
   /** `labels`: of the mailbox, by name; read if one of them is not in ASCII. */
@@ -17,8 +22,30 @@ export class Keywords {
 
   /** The keyword of a label. */
   of(label: string): string {
-    const keyword = labelToKeyword(label);
-    return keyword.includes("&") ? (this.#read().keywords.get(labelKey(label)) ?? keyword) : keyword;
+    const had = this.#ofLabels.get(label);
+    if (had !== undefined) return had;
+    const plain = labelToKeyword(label);
+    const keyword = plain.includes("&") ? (this.#read().keywords.get(labelKey(label)) ?? plain) : plain;
+    this.#ofLabels.set(label, keyword);
+    return keyword;
+  }
+
+  /** The flags of a message, each once, as a list in parentheses. */
+  formatFlags({ read, flagged, kind, flags, labels }: ImapState): string {
+    const isDraft = kind === "draft";
+    const bits = read + 2 * flagged + 4 * Number(isDraft) + 8 * flags;
+    let names = this.#ofBits.get(bits);
+    if (names === undefined) {
+      names = [
+        ...(read ? ["\\Seen"] : []),
+        ...(flagged ? ["\\Flagged"] : []),
+        ...(isDraft ? ["\\Draft"] : []),
+        ...FLAG_BITS.flatMap(([name, bit]) => (flags & bit ? [name] : [])),
+      ].join(" ");
+      this.#ofBits.set(bits, names);
+    }
+    if (labels.length === 0) return `(${names})`;
+    return `(${[...(names === "" ? [] : [names]), ...labels.map((label) => this.of(label))].join(" ")})`;
   }
 
   /** The label of a keyword, which may be a new one. */

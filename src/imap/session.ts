@@ -13,7 +13,7 @@ import type { ReadJournal } from "../journal/reads.ts";
 import type { ImapFolders } from "../mailbox/imap/imap-folders.ts";
 import { wantsLabelFolders } from "../mailbox/imap/label-folders.ts";
 import type { Octets } from "../mailbox/imap/octets.ts";
-import { FLAG_BITS, type ImapFolder, type ImapState } from "../mailbox/imap/uids.ts";
+import type { ImapFolder, ImapState } from "../mailbox/imap/uids.ts";
 import { listLabels } from "../mailbox/state/labels.ts";
 import { asUnavailable } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
@@ -240,7 +240,7 @@ export class ImapSession {
 
   #flagsLine(view: View, state: ImapState, keywords: Keywords, onlyNews: boolean): string | undefined {
     const sequence = findSequenceNumber(view, state.uid);
-    const flags = formatFlagList(state, keywords);
+    const flags = keywords.formatFlags(state);
     const isNew = noteFlagsIfNew(view, state, flags);
     if (sequence === undefined || (onlyNews && !isNew)) return undefined;
     // RFC 9051 §7.5.2, RFC 7162 §3.2.4.
@@ -269,20 +269,6 @@ export function requireValidLabel(label: string): string {
   }
   return label;
 }
-
-/** The flags of a message, each once. */
-function listFlagNames({ read, flagged, kind, flags, labels }: ImapState, keywords: Keywords): string[] {
-  return [
-    ...(read ? ["\\Seen"] : []),
-    ...(flagged ? ["\\Flagged"] : []),
-    ...(kind === "draft" ? ["\\Draft"] : []),
-    ...(flags === 0 ? [] : FLAG_BITS.flatMap(([name, bit]) => (flags & bit ? [name] : []))),
-    ...labels.map((label) => keywords.of(label)),
-  ];
-}
-
-export const formatFlagList = (state: ImapState, keywords: Keywords): string =>
-  `(${listFlagNames(state, keywords).join(" ")})`;
 
 /** The refusal for an error of the mailbox. Anything else is thrown. */
 export function toImapRefusal(failure: unknown): Refused {

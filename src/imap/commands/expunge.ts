@@ -4,7 +4,7 @@
  */
 import { changeMessages, expungeMessages, fileMessagesUnderLabel } from "../../mailbox/changing/message-changes.ts";
 import { labelThreads } from "../../mailbox/changing/threads.ts";
-import { IMAP_FLAGS, type ImapState } from "../../mailbox/imap/uids.ts";
+import { IMAP_FLAGS, type ImapState, listThreadIds } from "../../mailbox/imap/uids.ts";
 import type { Parser } from "../grammar.ts";
 import { type ImapSession, Refused } from "../session.ts";
 import { findSequenceNumber, listRowsInSequenceSet, type View } from "../view.ts";
@@ -53,9 +53,9 @@ export async function expungeDeleted(session: ImapSession, view: View, only?: Re
       const caller = session.writer("expunge");
       const still = folder.states(seqs).filter(({ flags }) => flags & IMAP_FLAGS.deleted);
       if (still.length === 0) return;
-      const threads = new Set(still.map(({ threadId }) => threadId));
       const listStateSeqs = (some: readonly ImapState[]): number[] => some.map(({ seq }) => seq);
-      if (label !== undefined) labelThreads(tx, caller, [...threads], { removeLabels: [label] }, now);
+      if (label !== undefined)
+        labelThreads(tx, caller, [...listThreadIds(tx, still).values()], { removeLabels: [label] }, now);
       else if (deletesForGood(view)) expungeMessages(tx, caller, listStateSeqs(still), now);
       else {
         // An app that copied it to a label, and deletes it here, moves it there.

@@ -3,7 +3,7 @@ import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import { changeMessages } from "../../mailbox/changing/message-changes.ts";
 import type { KnownOctets } from "../../mailbox/imap/octets.ts";
-import type { ImapState, Numbered } from "../../mailbox/imap/uids.ts";
+import { type ImapState, listThreadIds, type Numbered } from "../../mailbox/imap/uids.ts";
 import {
   type Content,
   type Decoded,
@@ -25,7 +25,7 @@ import {
   type SequenceSet,
 } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
-import { formatFlagList, type ImapSession, Refused, toImapRefusal } from "../session.ts";
+import { type ImapSession, Refused, toImapRefusal } from "../session.ts";
 import {
   findSequenceNumber,
   isSetBeyondView,
@@ -39,8 +39,8 @@ const FLAGS: FetchItem = { item: "FLAGS" };
 const UID: FetchItem = { item: "UID" };
 const MODSEQ: FetchItem = { item: "MODSEQ" };
 
-/** Messages whose states are read at once. */
-const PORTION = 200;
+/** Messages whose states are read at once, and told without a pause: some 2 ms. */
+const PORTION = 500;
 /** Octets of a reply that are in memory before they are written. */
 const MOST_WAITING = 64 * 1024;
 /** Octets of messages that are read before others run, about 2 ms; each message costs as much as this many on top. */
@@ -82,6 +82,7 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
   const itemsOfSeen = [...items, ...dynamic.filter(lacks)];
   const rows = listRowsInSequenceSet(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
   const marksSeen = items.some((one) => one.item === "SECTION" && !one.peek) && !view.readOnly;
+  const wantsThreads = !lacks({ item: "THREADID" });
   const wantsKnown = items.some(({ item }) => ["RFC822.SIZE", "ENVELOPE", "BODYSTRUCTURE"].includes(item));
   // The client knows them by that: also those that are gone (RFC 2180 §4.1), of which nothing is read.
   const isOfUids = items.every(({ item }) => item === "UID");
@@ -91,33 +92,37 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
   const keywords = session.keywordsIn(view.folder.mailboxId);
   for (let next = 0; next < rows.length; next += PORTION) {
     const portion = rows.slice(next, next + PORTION);
-    // A share may end meanwhile.
-    session.selected();
+    await reply.takeTurn();
     if (isOfUids) {
       for (const { uid } of portion) reply.add(`* ${findSequenceNumber(view, uid)} FETCH (UID ${uid})\r\n`);
       await reply.flushLarge();
       continue;
     }
     const seen = marksSeen ? await markSeen(session, view, portion) : undefined;
-    const states = new Map(listRowStates(view, portion).map((state) => [state.uid, state]));
+    const states = listRowStates(view, portion);
+    // Gone since: the client is told after the command.
+    if (states.length < portion.length) isOneGone = true;
     const caller = session.caller("fetch");
     const { userId } = caller;
-    const known = await session.octets.known(wantsKnown ? [...states.values()].map(({ seq }) => seq) : [], userId);
+    const known = await session.octets.known(wantsKnown ? states.map(({ seq }) => seq) : [], userId);
+    const threadIds = wantsThreads ? listThreadIds(session.core.db, states) : undefined;
     session.reads.note(
       caller,
-      [...states.values()].map(({ id }) => id),
+      states.map(({ id }) => id),
     );
-    for (const { uid } of portion) {
-      const state = states.get(uid);
-      // Gone since: the client is told after the command.
-      const sequence = findSequenceNumber(view, uid);
-      if (!state || sequence === undefined) {
-        isOneGone = true;
-        continue;
-      }
+    for (const state of states) {
+      const fetched: FetchedMessage = {
+        ...{ session, userId, view, state, keywords },
+        sequence: findSequenceNumber(view, state.uid) as number,
+        known: known.get(state.seq),
+        threadId: threadIds?.get(state.threadSeq),
+      };
+      const wanted = seen?.has(state.uid) ? itemsOfSeen : items;
+      const needs = neededOctets(wanted, fetched);
       try {
-        const fetched = { session, userId, view, state, keywords, sequence, known: known.get(state.seq) };
-        await tell(fetched, seen?.has(uid) ? itemsOfSeen : items, reply);
+        if (needs === "nothing") reply.add(formatAnswer(fetched, wanted));
+        else await readAndTell(fetched, wanted, needs, reply);
+        await reply.flushLarge();
       } catch (error) {
         // It cannot be composed. The client gets the others.
         if (!(error instanceof AppError)) throw error;
@@ -157,10 +162,25 @@ interface FetchedMessage {
   keywords: Keywords;
   sequence: number;
   known: KnownOctets | undefined;
+  /** Read where the client asks for it. */
+  threadId: string | undefined;
 }
 
-/** The octets of a message that an item needs: none, its header, or all. */
-function neededOctets(item: FetchItem, { known }: FetchedMessage): "nothing" | "header" | "all" {
+/** Octets of a message: none, its header, or all. */
+type Needed = "nothing" | "header" | "all";
+
+/** The octets of a message that some items need. */
+function neededOctets(items: readonly FetchItem[], fetched: FetchedMessage): Needed {
+  let needed: Needed = "nothing";
+  for (const item of items) {
+    const octets = octetsFor(item, fetched);
+    if (octets === "all") return octets;
+    if (octets === "header") needed = octets;
+  }
+  return needed;
+}
+
+function octetsFor(item: FetchItem, { known }: FetchedMessage): Needed {
   switch (item.item) {
     case "RFC822.SIZE":
       return known ? "nothing" : "all";
@@ -180,23 +200,26 @@ function neededOctets(item: FetchItem, { known }: FetchedMessage): "nothing" | "
   }
 }
 
-async function tell(fetched: FetchedMessage, items: readonly FetchItem[], reply: Reply): Promise<void> {
+/** Tells of a message whose octets are read for it. */
+async function readAndTell(
+  fetched: FetchedMessage,
+  items: readonly FetchItem[],
+  needs: "header" | "all",
+  reply: Reply,
+): Promise<void> {
   const { session, view, state, userId } = fetched;
   const { octets } = session;
-  const needs = new Set(items.map((item) => neededOctets(item, fetched)));
-  if (needs.has("all") || needs.has("header")) {
-    await reply.takeTurns(state.size);
-    // It may have been written anew meanwhile.
-    if (state.kind === "draft" && view.folder.uidIn(state.seq) !== state.uid) return;
-  }
-  if (needs.has("all")) {
+  await reply.takeTurns(state.size);
+  // It may have been written anew meanwhile.
+  if (state.kind === "draft" && view.folder.uidIn(state.seq) !== state.uid) return;
+  if (needs === "all") {
     await octets.withContent(state.seq, userId, (content) =>
       write(fetched, items, reply, () => content.bytes.toString("latin1", 0, content.root.bodyStart), content),
     );
-  } else if (needs.has("header")) {
+  } else {
     const header = await octets.header(state.seq, userId);
     if (header) await write(fetched, items, reply, () => header.toString("latin1"));
-  } else await write(fetched, items, reply, () => "");
+  }
 }
 
 /** `header`, `content`: as far as the items need them. */
@@ -212,21 +235,32 @@ async function write(
   for (const [index, item] of items.entries()) {
     if (index > 0) reply.add(" ");
     if (item.item === "SECTION") await section(reply, item, header, content);
-    else reply.add(await answerTo(fetched, item, header, content));
+    else if (item.item === "BINARY.SIZE") {
+      const decoded = decodedPart(content as Content, item.part);
+      const { size } = decoded ? await measure(decoded) : { size: 0 };
+      reply.add(`BINARY.SIZE[${item.part.join(".")}] ${size}`);
+    } else reply.add(answerTo(fetched, item, header, content));
   }
   reply.add(")\r\n");
-  await reply.flushLarge();
 }
 
-async function answerTo(
-  { view, state, keywords, known }: FetchedMessage,
-  item: Exclude<FetchItem, { item: "SECTION" }>,
-  header: () => string,
-  content: Content | undefined,
-): Promise<string> {
+/** An item whose answer is short. */
+type ShortItem = Exclude<FetchItem, { item: "SECTION" | "BINARY.SIZE" }>;
+
+/** The answer to items that need no octets. */
+const formatAnswer = (fetched: FetchedMessage, items: readonly FetchItem[]): string =>
+  `* ${fetched.sequence} FETCH (${items.map((item) => answerTo(fetched, item as ShortItem)).join(" ")})\r\n`;
+
+/** `header`, `content`: as far as the item needs them. */
+function answerTo(
+  { view, state, keywords, known, threadId }: FetchedMessage,
+  item: ShortItem,
+  header: () => string = () => "",
+  content?: Content,
+): string {
   switch (item.item) {
     case "FLAGS": {
-      const flags = formatFlagList(state, keywords);
+      const flags = keywords.formatFlags(state);
       view.sentFlags.set(state.uid, flags);
       return `FLAGS ${flags}`;
     }
@@ -239,7 +273,7 @@ async function answerTo(
     case "EMAILID":
       return `EMAILID (${state.id})`;
     case "THREADID":
-      return `THREADID (${state.threadId})`;
+      return `THREADID (${threadId})`;
     case "RFC822.SIZE":
       return `RFC822.SIZE ${known?.size ?? content?.bytes.length}`;
     case "ENVELOPE":
@@ -248,11 +282,6 @@ async function answerTo(
       return `BODYSTRUCTURE ${known?.structure ?? formatBodyStructure(content as Content, true)}`;
     case "BODY":
       return `BODY ${formatBodyStructure(content as Content, false)}`;
-    case "BINARY.SIZE": {
-      const decoded = decodedPart(content as Content, item.part);
-      const { size } = decoded ? await measure(decoded) : { size: 0 };
-      return `BINARY.SIZE[${item.part.join(".")}] ${size}`;
-    }
   }
 }
 
@@ -307,6 +336,8 @@ const headerSection = (header: string, { text, fields = [] }: Section): Buffer =
 class Reply {
   readonly #session: ImapSession;
   #waiting: Buffer[] = [];
+  /** Text behind the octets that wait, latin1. */
+  #text = "";
   #length = 0;
   #read = 0;
 
@@ -317,20 +348,29 @@ class Reply {
   /** Lets others run now and then. `size`: of the message that is read next. @throws Ended */
   async takeTurns(size: number): Promise<void> {
     this.#read += size + COST_OF_EACH;
-    if (this.#read >= TURN) await this.#takeTurn();
+    if (this.#read >= TURN) await this.takeTurn();
   }
 
-  /** A share may end while others run. */
-  async #takeTurn(): Promise<void> {
+  /** Lets others run. A share may end meanwhile. @throws Ended */
+  async takeTurn(): Promise<void> {
     this.#read = 0;
     await letOthersRun();
     this.#session.selected();
   }
 
   add(part: string | Buffer): void {
-    const octets = typeof part === "string" ? Buffer.from(part, "latin1") : part;
-    this.#waiting.push(octets);
-    this.#length += octets.length;
+    this.#length += part.length;
+    if (typeof part === "string") {
+      this.#text += part;
+      return;
+    }
+    this.#endText();
+    this.#waiting.push(part);
+  }
+
+  #endText(): void {
+    if (this.#text !== "") this.#waiting.push(Buffer.from(this.#text, "latin1"));
+    this.#text = "";
   }
 
   /** A range of octets that come in pieces, `size` in all. `mark`: ~ for a literal with NUL. */
@@ -357,10 +397,11 @@ class Reply {
 
   async flush(): Promise<void> {
     if (this.#length === 0) return;
+    this.#endText();
     const octets = this.#waiting.length === 1 ? (this.#waiting[0] as Buffer) : Buffer.concat(this.#waiting);
     this.#waiting = [];
     this.#length = 0;
     await this.#session.wire.write(octets);
-    await this.#takeTurn();
+    await this.takeTurn();
   }
 }

@@ -17,7 +17,7 @@ import {
 } from "../../mailbox/changing/message-changes.ts";
 import { labelThreads } from "../../mailbox/changing/threads.ts";
 import { carryMessage, type FiledInto, fileToCarry, undoImapFiling } from "../../mailbox/imap/carrying.ts";
-import type { ImapFolder, ImapState, Numbered } from "../../mailbox/imap/uids.ts";
+import { type ImapFolder, type ImapState, listThreadIds, type Numbered } from "../../mailbox/imap/uids.ts";
 import { labelKey, patchedLabels } from "../../mailbox/state/labels.ts";
 import { hasStorageForMessage } from "../../mailbox/state/mailboxes.ts";
 import type { Folder } from "../../store/schema.ts";
@@ -134,7 +134,7 @@ async function requireTransferable(
         folder,
         needed,
       );
-      if (!isOther) changes += new Set(some.flatMap((one) => (one.folder === folder ? [] : one.threadId))).size;
+      if (!isOther) changes += new Set(some.flatMap((one) => (one.folder === folder ? [] : one.threadSeq))).size;
     }
     await letOthersRun();
   }
@@ -173,7 +173,7 @@ async function moveWithin(
       if (folder !== undefined) changeMessages(tx, caller, seqs, { folder }, now);
       // In Trash and Junk it is under no label, and the others of its conversation keep theirs.
       if (moves && source !== undefined && folder !== "trash" && folder !== "spam") {
-        labelThreads(tx, caller, [...new Set(states.map(({ threadId }) => threadId))], { removeLabels: [source] }, now);
+        labelThreads(tx, caller, [...listThreadIds(tx, states).values()], { removeLabels: [source] }, now);
       }
       opened.update(tx, seqs);
       const there = new Map(opened.states(seqs).map((state) => [state.seq, state]));
@@ -247,8 +247,11 @@ async function restore(session: ImapSession, caller: Caller, { label, opened }: 
         }
         if (label !== undefined) {
           const given = portion.filter(({ from, to, filed }) => !filed && present.has(to) && !had(from));
-          const ids = new Set(given.map(({ from }) => from.threadId));
-          labelThreads(tx, caller, [...ids], { removeLabels: [label] }, now);
+          const ids = listThreadIds(
+            tx,
+            given.map(({ from }) => from),
+          );
+          labelThreads(tx, caller, [...ids.values()], { removeLabels: [label] }, now);
         }
         for (const { filed } of still) if (filed) undoImapFiling(tx, caller, filed, now);
       });

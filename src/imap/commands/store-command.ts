@@ -1,10 +1,10 @@
 /** STORE and UID STORE (RFC 9051 §6.4.6, with UNCHANGEDSINCE of RFC 7162). Keywords are labels of whole conversations. */
 import { changeImapFlags, changeMessages } from "../../mailbox/changing/message-changes.ts";
 import { labelThreads } from "../../mailbox/changing/threads.ts";
-import { BIT_OF } from "../../mailbox/imap/uids.ts";
+import { BIT_OF, listThreadIds } from "../../mailbox/imap/uids.ts";
 import { formatSequenceSet, Malformed, OF_PROGRAMS, type Parser } from "../grammar.ts";
 import type { Keywords } from "../keywords.ts";
-import { formatFlagList, type ImapSession, Refused, readKeywordLabel } from "../session.ts";
+import { type ImapSession, Refused, readKeywordLabel } from "../session.ts";
 import { findSequenceNumber, isSetBeyondView, listRowStates, listRowsInSequenceSet } from "../view.ts";
 import { PORTION } from "./expunge.ts";
 
@@ -86,10 +86,8 @@ export async function runImapStore(session: ImapSession, parser: Parser, byUid: 
         }
         if (add !== 0 || remove !== 0) changeImapFlags(tx, caller, folder, own, { add, remove: remove & ~add }, now);
         const labels = mode === "" && isAll ? { labels: addLabels } : { addLabels, removeLabels };
-        const threads = [
-          ...new Set(open.filter((state) => needsLabels(state, wanted, mode)).map(({ threadId }) => threadId)),
-        ];
-        labelThreads(tx, caller, threads, labels, now);
+        const labelled = open.filter((state) => needsLabels(state, wanted, mode));
+        labelThreads(tx, caller, [...listThreadIds(tx, labelled).values()], labels, now);
         folder.update(tx);
       }
       return { own, stale: states.filter(isStale).map(({ uid }) => uid) };
@@ -97,7 +95,7 @@ export async function runImapStore(session: ImapSession, parser: Parser, byUid: 
     failed.push(...changed.stale);
     const keywords = session.keywordsIn(view.folder.mailboxId);
     if (silent && !session.enabled.has("CONDSTORE")) {
-      for (const state of folder.states(changed.own)) view.sentFlags.set(state.uid, formatFlagList(state, keywords));
+      for (const state of folder.states(changed.own)) view.sentFlags.set(state.uid, keywords.formatFlags(state));
     } else await session.tellFlags(view, changed.own, keywords);
   }
   if (failed.length === 0) return "STORE completed";

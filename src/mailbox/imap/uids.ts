@@ -11,7 +11,7 @@ import { and, eq, sql } from "drizzle-orm";
 import { type Folder, imapFolders } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import type { Db, Tx } from "../../store/store.ts";
-import { listThreadLabels } from "../state/labels.ts";
+import { hasLabels, listThreadLabels } from "../state/labels.ts";
 
 /** The flags that only IMAP has, as bits of imap_messages.flags: those that the server itself asks for. */
 export const IMAP_FLAGS = { deleted: 1, answered: 2, forwarded: 4, mdnSent: 8 } as const;
@@ -31,7 +31,6 @@ export const BIT_OF: ReadonlyMap<string, number> = new Map(FLAG_BITS.map(([name,
 interface StateRow {
   seq: number;
   id: string;
-  threadId: string;
   threadSeq: number;
   kind: "received" | "sent" | "draft";
   folder: Folder;
@@ -57,6 +56,8 @@ export interface Numbered {
   seq: number;
   modseq: number;
 }
+
+const NONE: readonly string[] = [];
 
 /** The first messages of a folder, among which the first unread one is looked for. */
 const AMONG = 1_000;
@@ -126,11 +127,10 @@ const numberStatements = (layout: Layout) => {
       `SELECT DISTINCT uid FROM ${vanished} WHERE ${owner} = ? AND modseq > ? ORDER BY uid`,
     ),
     states: statement<StateRow, [id: number, seqs: string]>(
-      `SELECT messages.seq, messages.id, threads.id AS threadId, threads.seq AS threadSeq, kind, messages.folder, read, flagged,
-         filed_at AS filedAt, size, ${numbers}.uid, ${numbers}.modseq, ${flags} AS flags
-       FROM json_each(?2) AS given CROSS JOIN ${withFlags} CROSS JOIN messages CROSS JOIN threads
-       WHERE ${numbers}.message_seq = given.value AND ${owner} = +?1 AND messages.seq = given.value AND threads.seq = thread_seq
-         AND ${isUnchanged}`,
+      `SELECT messages.seq, messages.id, thread_seq AS threadSeq, kind, messages.folder, read, flagged, filed_at AS filedAt,
+         size, ${numbers}.uid, ${numbers}.modseq, ${flags} AS flags
+       FROM json_each(?2) AS given CROSS JOIN ${withFlags} CROSS JOIN messages
+       WHERE ${numbers}.message_seq = given.value AND ${owner} = +?1 AND messages.seq = given.value AND ${isUnchanged}`,
     ),
     uidIn: statement<{ uid: number }, [id: number, seq: number]>(
       `SELECT ${numbers}.uid FROM ${withFlags} WHERE ${owner} = +? AND ${numbers}.message_seq = +? AND ${isUnchanged}`,
@@ -206,6 +206,9 @@ const statements = {
     "SELECT DISTINCT folder_id AS id FROM imap_messages WHERE message_seq IN (SELECT value FROM json_each(?))",
   ),
   renumber: statement<unknown, [uid: number, seq: number]>("UPDATE imap_messages SET uid = ? WHERE message_seq = ?"),
+  threadIds: statement<{ seq: number; id: string }, [seqs: string]>(
+    "SELECT seq, id FROM threads WHERE seq IN (SELECT value FROM json_each(?))",
+  ),
   renewValidity: statement<unknown, [seconds: number]>(
     "UPDATE imap_folders SET uid_validity = max(uid_validity + 1, ? + id)",
   ),
@@ -254,8 +257,9 @@ export function numberedFolder(db: Db, numbers: typeof mailNumbers, row: Numbere
     /** The states of those of these messages (messages.seq) that are in the mailbox. */
     states(seqs: readonly number[]): ImapState[] {
       const rows = numbers.states(db).all(id, JSON.stringify(seqs));
-      const labels = listThreadLabels(db, [...new Set(rows.map(({ threadSeq }) => threadSeq))]);
-      return rows.map((row) => ({ ...row, labels: labels.get(row.threadSeq) ?? [] }));
+      const labelled = hasLabels(db, mailboxId) ? rows.map(({ threadSeq }) => threadSeq) : [];
+      const labels = listThreadLabels(db, [...new Set(labelled)]);
+      return rows.map((row) => Object.assign(row, { labels: labels.get(row.threadSeq) ?? NONE }));
     },
     /** The UID of a message (messages.seq); undefined if it is not in the mailbox. */
     uidIn: (seq: number): number | undefined => numbers.uidIn(db).get(id, seq)?.uid,
@@ -345,6 +349,17 @@ export function setImapFlagsInAllFolders(tx: Tx, seqs: readonly number[], change
   let changed = 0;
   for (const { id } of statements.listHoldingFolders(tx).all(given)) changed += setFlags(tx, id, given, change);
   return changed;
+}
+
+/** The ids of the conversations of messages, by threads.seq. */
+export function listThreadIds(db: Db, states: readonly Pick<ImapState, "threadSeq">[]): Map<number, string> {
+  const seqs = JSON.stringify([...new Set(states.map(({ threadSeq }) => threadSeq))]);
+  return new Map(
+    statements
+      .threadIds(db)
+      .all(seqs)
+      .map(({ seq, id }) => [seq, id]),
+  );
 }
 
 /** Gives messages (messages.seq) new UIDs where they are, as if they had left and come back. */

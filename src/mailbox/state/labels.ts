@@ -57,6 +57,9 @@ const statements = {
     `SELECT thread_seq AS seq, mailbox_id = ?1 AS here FROM thread_labels CROSS JOIN threads ON threads.seq = thread_seq
      WHERE label_key = ?2 AND thread_seq > ?3 ORDER BY thread_seq LIMIT ${LOOKED_AT}`,
   ),
+  hasAny: statement<{ has: 1 }, [mailboxId: string]>(
+    "SELECT 1 AS has FROM mailbox_labels WHERE mailbox_id = ? LIMIT 1",
+  ),
   spell: statement<unknown, [label: string, key: string, mailboxIds: string]>(
     `UPDATE mailbox_labels SET label = ?1
      WHERE label_key = ?2 AND mailbox_id IN (SELECT value FROM json_each(?3)) AND label <> ?1`,
@@ -129,6 +132,9 @@ export function listThreadLabels(db: Db, threadSeqs: readonly number[]): Map<num
   const byThread = Map.groupBy(rows, ({ threadSeq }) => threadSeq);
   return new Map([...byThread].map(([seq, labelled]) => [seq, labelled.map(({ label }) => label)]));
 }
+
+/** Whether any conversation of a mailbox has a label. */
+export const hasLabels = (db: Db, mailboxId: string): boolean => statements.hasAny(db).get(mailboxId) !== null;
 
 export interface LabelPatch {
   labels?: readonly string[] | undefined;
