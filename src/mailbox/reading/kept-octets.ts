@@ -6,7 +6,7 @@ import type { Reader } from "../../store/core.ts";
 import { type HiddenOctets, messageOctets, messages } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
-import { hideFrom, withoutHidden } from "../filing/keep-octets.ts";
+import { hideFrom, type KeptOctets, withoutHidden } from "../filing/keep-octets.ts";
 import { composeOctets, type KeptParts } from "./composers.ts";
 import { listMessageAttachments } from "./messages.ts";
 
@@ -49,12 +49,27 @@ export interface KeptDescription {
   /** ENVELOPE and BODYSTRUCTURE; null where the octets tell them. */
   envelope: string | null;
   structure: string | null;
+  /** The packed skeleton, or its blob, of octets that are in no row. */
+  skeleton?: Uint8Array | string;
 }
 
 /** Describes those of these messages (messages.seq) whose octets were kept. The author alone sees a Bcc (rules: Bcc). */
 export function describeKeptOctets(db: Db, seqs: readonly number[], userId: string): Map<number, KeptDescription> {
   const rows = statements(db).of.all({ seqs: JSON.stringify(seqs) });
   return new Map(rows.map((row) => [row.seq, describeRow(row, row.sentBy === userId)]));
+}
+
+/** Describes octets of a message that were made and could not be written. */
+export function describeUnwrittenOctets(
+  { seq, id, sentBy }: Pick<Row, "seq" | "id" | "sentBy">,
+  { size, digest, hidden, envelope, structure, skeleton }: KeptOctets,
+  userId: string,
+): KeptDescription {
+  const told = { envelope: envelope ?? null, structure: structure ?? null };
+  return {
+    ...describeRow({ ...{ seq, id, sentBy, size, hidden }, digest: Buffer.from(digest), ...told }, sentBy === userId),
+    skeleton: skeleton instanceof Uint8Array ? skeleton : skeleton.blob,
+  };
 }
 
 type Row = ReturnType<ReturnType<typeof statements>["of"]["all"]>[number];
@@ -80,9 +95,9 @@ export async function readKeptOctets(
 }
 
 /** Reads what it takes to put kept octets together. @throws DamagedSkeleton if the row is gone */
-export function readKeptParts(db: Db, { seq, size, digest, hidden }: KeptDescription): KeptParts {
-  const row = statements(db).skeleton.get({ seq });
-  const packed = row?.skeleton ?? row?.blob;
+export function readKeptParts(db: Db, { seq, size, digest, hidden, skeleton }: KeptDescription): KeptParts {
+  const row = skeleton === undefined ? statements(db).skeleton.get({ seq }) : undefined;
+  const packed = skeleton ?? row?.skeleton ?? row?.blob;
   if (!packed) throw new DamagedSkeleton("there is none");
   const files = listMessageAttachments(db, seq).map(({ blob, size }) => ({ blob, size }));
   return { skeleton: packed, digest, size, hidden, files };

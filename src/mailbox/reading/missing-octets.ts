@@ -17,7 +17,7 @@ import { type KeptOctets, LONGEST_KEPT } from "../filing/keep-octets.ts";
 import { assignNewUids } from "../imap/uids.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import type { OctetsParts } from "./composers.ts";
-import { describeKeptOctets, type KeptDescription, readKeptParts } from "./kept-octets.ts";
+import { describeKeptOctets, describeUnwrittenOctets, type KeptDescription, readKeptParts } from "./kept-octets.ts";
 import { readStoredMessageParts } from "./messages.ts";
 
 /** Most messages, and bytes beyond the first, whose octets are made in one transaction. */
@@ -108,17 +108,21 @@ function readOctetsParts(db: Db, source: OctetsSource): OctetsParts {
   return { ...readStoredMessageParts(db, { ...source, text }, bcc), trace: formatComposedTrace(source) };
 }
 
-type Write = (tx: Tx) => void;
+/** Result of making what a message lacks, and how it is written. `octets`: absent if it has some already. */
+interface Made {
+  write(tx: Tx): void;
+  octets?: KeptOctets;
+}
 
-/** Makes what a message lacks, for `owner` (an id) who waits for it; returns what writes it. @throws AppError server_error, 503 if it cannot be done now */
-async function makeOctets(core: MailCore, source: OctetsSource, owner?: string): Promise<Write> {
+/** Makes what a message lacks, for `owner` (an id) who waits for it. @throws AppError server_error, 503 if it cannot be done now */
+async function makeOctets(core: MailCore, source: OctetsSource, owner?: string): Promise<Made> {
   const { db, parser, log } = core;
   const { seq, id } = source;
   try {
     const kept = describeKeptOctets(db, [seq], "").get(seq);
     if (kept) return await describeAnew(core, kept);
     const octets = await parser.keepComposed(readOctetsParts(db, source), owner);
-    return (tx) => keepMade(core, tx, source, octets);
+    return { octets, write: (tx) => keepMade(core, tx, source, octets) };
   } catch (failure) {
     const error = asUnavailable(failure);
     if (isUnavailable(error)) throw error;
@@ -128,16 +132,19 @@ async function makeOctets(core: MailCore, source: OctetsSource, owner?: string):
 }
 
 /** Reads what mail apps are told of kept octets. The author of a message with a Bcc is told another structure, maybe. */
-async function describeAnew({ db, parser }: MailCore, kept: KeptDescription): Promise<Write> {
-  if (kept.envelope !== null || kept.structure !== null) return (tx) => statements.ready(tx).run(kept.seq);
+async function describeAnew({ db, parser }: MailCore, kept: KeptDescription): Promise<Made> {
+  if (kept.envelope !== null || kept.structure !== null)
+    return { write: (tx) => void statements.ready(tx).run(kept.seq) };
   const { envelope, structure } = await parser.composeStored(readKeptParts(db, kept));
   const hasBcc = kept.hidden.some(([, , why]) => why === "bcc");
   const isLong = structure.length > LONGEST_STRUCTURE;
-  return (tx) => {
-    statements.ready(tx).run(kept.seq);
-    statements
-      .tell(tx)
-      .run(envelope.length > LONGEST_KEPT ? null : envelope, hasBcc || isLong ? null : structure, kept.seq);
+  return {
+    write(tx) {
+      statements.ready(tx).run(kept.seq);
+      statements
+        .tell(tx)
+        .run(envelope.length > LONGEST_KEPT ? null : envelope, hasBcc || isLong ? null : structure, kept.seq);
+    },
   };
 }
 
@@ -181,7 +188,7 @@ async function makePortion(core: MailCore, seqs: readonly number[]): Promise<rea
   const failed = made.find((one) => one.status === "rejected" && isUnavailable(one.reason));
   await core.store.enqueue((tx) => {
     for (const [i, one] of made.entries()) {
-      if (one.status === "fulfilled") one.value(tx);
+      if (one.status === "fulfilled") one.value.write(tx);
       else if (!isUnavailable(one.reason)) statements.lose(tx).run((sources[i] as OctetsSource).seq);
     }
   });
@@ -211,7 +218,8 @@ export async function listServedOctets(
 
 /**
  * Describes the octets of a message (messages.seq) as a person is served them, made first if it has none; undefined if it is
- * gone. @throws AppError server_error, 503 if it cannot be done now
+ * gone. Where nothing can be written, such as on a standby, they are made for each reader. @throws AppError server_error, 503 if
+ * it cannot be done now
  */
 export async function findServedOctets(
   core: MailCore,
@@ -225,12 +233,15 @@ export async function findServedOctets(
     const [source] = listSources(db, [seq]);
     if (!source) return undefined;
     if (tries === MOST_TRIES) throw unavailable("The message is being written");
-    try {
-      const write = await makeOctets(core, source, userId);
-      await store.enqueue(write);
-    } catch (error) {
-      if (!isUnavailable(error)) await store.enqueue((tx) => statements.lose(tx).run(seq));
+    const made = await makeOctets(core, source, userId).catch(async (error) => {
+      if (!isUnavailable(error)) await store.enqueue((tx) => void statements.lose(tx).run(seq));
       throw error;
+    });
+    try {
+      await store.enqueue((tx) => made.write(tx));
+    } catch (error) {
+      if (!made.octets || !(error instanceof AppError)) throw error;
+      return describeUnwrittenOctets(source, made.octets, userId);
     }
   }
 }

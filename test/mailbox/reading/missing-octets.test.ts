@@ -206,6 +206,18 @@ test("a draft has octets once they are asked for, and others when it is written 
   expect([kept(), lines]).toEqual([[], []]);
 });
 
+test("where nothing can be written, octets are made for each reader", async () => {
+  const { send, core, kept, alice } = office();
+  const { seq } = await send({ text: "Hello" }, { bcc: [{ email: "ben@example.test" }] });
+  const enqueue = () => Promise.reject(unavailable("The disk is full"));
+  const octets = createOctets({ ...core, store: { ...core.store, enqueue } });
+  const read = (userId: string) => octets.withContent(seq, userId, ({ bytes }) => bytes.toString());
+  expect(await read(alice.userId)).toContain("Bcc: ben@example.test\r\n");
+  expect(await read("usr_1")).not.toContain("ben@example.test");
+  expect((await octets.header(seq, "usr_1"))?.toString()).toContain("Subject: ");
+  expect(kept()).toEqual([]);
+});
+
 test("what is written anew while its octets are made is made again", async () => {
   const { receive, core, store } = office();
   const { seq } = await receive({ text: "First" }, { kind: "draft" });
