@@ -138,6 +138,29 @@ describe("moved twice", () => {
     const { place } = await move(source);
     expect(await originalsOf(place, source.key)).toMatchObject(before);
   });
+
+  test("what mail apps are told of octets is made where they arrive", async () => {
+    const told = (place: Place) =>
+      peek(place.data, (db) =>
+        db
+          .query<{ id: string }, []>(
+            `SELECT messages.id, envelope, structure FROM message_octets JOIN messages ON seq = message_seq
+             WHERE kind <> 'draft' AND hidden IS NULL ORDER BY messages.id`,
+          )
+          .all(),
+      );
+    const source = await copySource();
+    const before = told(source);
+    const { place } = await move(source);
+    const served = await place.serve();
+    await served.server.settled();
+    await served.server.stop(0);
+    const after = told(place);
+    // The source has another workspace, too, and the server has written since.
+    const moved = before.filter(({ id }) => after.some((one) => one.id === id));
+    expect(moved.length).toBeGreaterThan(3);
+    expect(after).toEqual(expect.arrayContaining(moved));
+  });
 });
 
 test("an export has nothing of another workspace", async () => {
