@@ -3,7 +3,7 @@
  * neither its name nor its type can add a header.
  */
 import { formatHttpParameters } from "../message/content-type.ts";
-import type { Download } from "../operations/operation.ts";
+import type { AnyDownload, Download, TaggedDownload } from "../operations/operation.ts";
 import { matchesTag, readRange } from "./ranges.ts";
 import { markStreamedResponse } from "./unread-answers.ts";
 
@@ -56,16 +56,27 @@ function bytesResponse(bytes: Uint8Array, init: ResponseInit): Response {
   return markStreamedResponse(new Response(isLarge ? streamBytes(bytes) : (bytes as Uint8Array<ArrayBuffer>), init));
 }
 
-/** Gives the response with bytes that have a tag, or with the part of them that is asked for. */
-function taggedResponse(request: Request, bytes: Uint8Array, etag: string, headers: Record<string, string>): Response {
+const downloadHeaders = ({ filename, contentType, parameters = [] }: AnyDownload): Record<string, string> => ({
+  "content-type": MEDIA_TYPE.test(contentType)
+    ? contentType + formatHttpParameters(parameters)
+    : "application/octet-stream",
+  "content-disposition": contentDisposition("attachment", filename),
+  "content-security-policy": "sandbox; default-src 'none'",
+});
+
+/** Gives the response with a download, or with the part of it that is asked for, which are streamed. Only these are read. */
+export async function taggedDownloadResponse(download: TaggedDownload, request: Request): Promise<Response> {
+  const { size, digest, read } = download;
+  const etag = `"${Buffer.from(digest).toString("base64url")}"`;
   const tagged = { etag, "accept-ranges": "bytes" };
   if (matchesTag(request.headers.get("if-none-match"), etag))
     return new Response(null, { status: 304, headers: tagged });
-  const { byteLength: size } = bytes;
   const range = readRange(request, size, etag);
   if (range === "none") {
     return new Response(null, { status: 416, headers: { ...tagged, "content-range": `bytes */${size}` } });
   }
+  const bytes = await read();
+  const headers = downloadHeaders(download);
   if (range === "all") return bytesResponse(bytes, { headers: { ...headers, ...tagged } });
   const { start, end } = range;
   return bytesResponse(bytes.subarray(start, end), {
@@ -74,22 +85,11 @@ function taggedResponse(request: Request, bytes: Uint8Array, etag: string, heade
   });
 }
 
-/** Gives the response with a download, which is streamed. Files, and bytes that have a digest, support range requests. */
-export async function downloadResponse(
-  { filename, contentType, parameters = [], content, digest }: Download,
-  request?: Request,
-): Promise<Response> {
-  const headers = {
-    "content-type": MEDIA_TYPE.test(contentType)
-      ? contentType + formatHttpParameters(parameters)
-      : "application/octet-stream",
-    "content-disposition": contentDisposition("attachment", filename),
-    "content-security-policy": "sandbox; default-src 'none'",
-  };
-  if (content instanceof Uint8Array) {
-    const etag = digest && `"${Buffer.from(digest).toString("base64url")}"`;
-    return request && etag ? taggedResponse(request, content, etag, headers) : bytesResponse(content, { headers });
-  }
+/** Gives the response with a download, which is streamed. Files support range requests. */
+export async function downloadResponse(download: Download): Promise<Response> {
+  const { content } = download;
+  const headers = downloadHeaders(download);
+  if (content instanceof Uint8Array) return bytesResponse(content, { headers });
   if (!(await content.exists())) throw new Error(`the blob ${content.name} is gone`);
   return markStreamedResponse(new Response(content, { headers }));
 }

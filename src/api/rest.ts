@@ -12,7 +12,7 @@ import { WINDOW_SECONDS } from "../access/rate.ts";
 import { AppError } from "../base/errors.ts";
 import { ipAddressSource } from "../net/ip.ts";
 import { resourceMetadataUrl } from "../oauth/metadata.ts";
-import { type AppOperation, type Download, isMediaType, type Operation } from "../operations/operation.ts";
+import { type AnyDownload, type AppOperation, isMediaType, type Operation } from "../operations/operation.ts";
 import {
   createPerformer,
   type OperationRequest,
@@ -22,7 +22,7 @@ import {
 import { readQueryParameters } from "../operations/shape.ts";
 import { compressJson } from "./compression.ts";
 import * as cors from "./cors.ts";
-import { downloadResponse } from "./download.ts";
+import { downloadResponse, taggedDownloadResponse } from "./download.ts";
 import { toClientError } from "./failure.ts";
 import type { Admitted, CountedRate, Gate } from "./key-gate.ts";
 import type { Mcp } from "./mcp.ts";
@@ -314,7 +314,10 @@ export function createRest(
         getRequestProgress(request).compresses = compresses;
         // Elysia gives no params to a route without parameters.
         const { status, answer, replayed } = await handle(request, params ?? {}, requireAdmitted(caller));
-        if (isMediaType(operation.response)) return downloadResponse(answer as Download, request);
+        if (isMediaType(operation.response)) {
+          const download = answer as AnyDownload;
+          return "read" in download ? taggedDownloadResponse(download, request) : downloadResponse(download);
+        }
         set.status = status;
         if (replayed) set.headers["idempotency-replayed"] = "true";
         return answer;

@@ -110,7 +110,7 @@ export const readMessageToAttach = async (core: MailCore, caller: Caller, id: st
   withoutBcc(
     isKeyDeniedSignInCodes(caller)
       ? await getMaskedRawMessage(core, caller, id)
-      : (await getOriginal(core, caller, id)).content,
+      : await (await getOriginal(core, caller, id)).read(),
   );
 
 /** A file of a message as another message has it, under the name that readers are shown. */

@@ -4,7 +4,7 @@
  * in a worker, and explains why it is safe.
  */
 import type { Caller } from "../access/caller.ts";
-import { contentDisposition, downloadResponse } from "../api/download.ts";
+import { contentDisposition, downloadResponse, taggedDownloadResponse } from "../api/download.ts";
 import { urlQuery } from "../api/request.ts";
 import { markStreamedResponse } from "../api/unread-answers.ts";
 import { FRAME_SANDBOX } from "../base/frames.ts";
@@ -73,7 +73,7 @@ export function messageFrameRoutes(core: MailCore, images: ImageProxy): Route[] 
     {
       ...APP_ROUTES.downloadOriginal,
       run: async ({ request, params, session }) =>
-        downloadResponse(await getOriginal(core, session.caller, params.id ?? ""), request),
+        taggedDownloadResponse(await getOriginal(core, session.caller, params.id ?? ""), request),
     },
     {
       ...APP_ROUTES.showAttachment,

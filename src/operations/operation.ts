@@ -149,18 +149,27 @@ interface Contexts {
   visitor: VisitorContext;
 }
 
-/** Bytes under a name, the answer of an operation whose `response` is a MediaType. */
+/** Bytes under a name. */
 export interface Download {
   filename: string;
   /** Without parameters. */
   contentType: string;
   parameters?: TypeParameters;
   content: Uint8Array | Bun.BunFile;
-  /** SHA-256 of the bytes. With it, the answer has an ETag, and requests may be conditional or ask for a range. */
-  digest?: Uint8Array;
 }
 
-/** `response` of an operation that answers a Download. `mediaType`: as in OpenAPI, which allows ranges. */
+/** A download with an ETag, for requests that are conditional or ask for a range. */
+export interface TaggedDownload extends Omit<Download, "content"> {
+  /** Number of bytes, and their SHA-256. */
+  size: number;
+  digest: Uint8Array;
+  /** Called for an answer that has some of the bytes. */
+  read(): Promise<Uint8Array>;
+}
+
+export type AnyDownload = Download | TaggedDownload;
+
+/** `response` of an operation that answers a download. `mediaType`: as in OpenAPI, which allows ranges. */
 export interface MediaType {
   mediaType: string;
   description: string;
@@ -229,7 +238,10 @@ interface Definition<
   /** The commands that offer the operation at the command line, too. */
   commands?: readonly OperationCommand<NoInfer<Input<P, Q, B>>, NoInfer<R extends Schema ? RowOf<Static<R>> : never>>[];
   /** For an operation that shows mail: returns the ids of the mail that it showed, for the journal of the key that asks. */
-  shows?(input: NoInfer<Input<P, Q, B>>, answer: NoInfer<R extends Schema ? Static<R> : Download>): readonly string[];
+  shows?(
+    input: NoInfer<Input<P, Q, B>>,
+    answer: NoInfer<R extends Schema ? Static<R> : AnyDownload>,
+  ): readonly string[];
   success: 200 | 201 | 202;
   response: R;
   /** Statuses it may refuse with, apart from a failure of ours. */
@@ -237,7 +249,7 @@ interface Definition<
   run(
     context: Contexts[A],
     input: Input<P, Q, B>,
-  ): R extends Schema ? Static<R> | Promise<Static<R>> : Download | Promise<Download>;
+  ): R extends Schema ? Static<R> | Promise<Static<R>> : AnyDownload | Promise<AnyDownload>;
 }
 
 /** An operation that only the app has: it stands in no document, so its answer has the type that `run` gives it. */
@@ -313,7 +325,7 @@ export function defineOperation<
   R extends Schema | MediaType = Schema,
 >(
   definition: Definition<A, M, Path, P, Q, B, R>,
-): Operation & Typed<A, M, Path, Input<P, Q, B>, R extends Schema ? Static<R> : Download> {
+): Operation & Typed<A, M, Path, Input<P, Q, B>, R extends Schema ? Static<R> : AnyDownload> {
   return erase(definition);
 }
 

@@ -172,6 +172,31 @@ test("an original that a program has is not sent again", async () => {
   expect((await ask(id, { "if-none-match": '"other"' })).status).toBe(200);
 });
 
+test("an original is not put together for an answer without any of it", async () => {
+  const sent = await it.api.post<{ emailId: string }>("/send", {
+    ...{ from: ALICE, to: ["carol@remote.example"], bcc: ["dave@remote.example"], subject: "Unread", text: "Text" },
+  });
+  const { key } = it.join("unread@example.test", "member", { access: "full" });
+  const author = await ask(sent.body.emailId);
+  const reader = await ask(sent.body.emailId, {}, { key });
+  const size = Number(reader.headers.get("content-length"));
+  // What cannot be put together any more is 500 once it is.
+  it.core.db
+    .update(messageOctets)
+    .set({ skeleton: Buffer.from("nothing") })
+    .run();
+  for (const [answer, given] of [
+    [author, {}],
+    [reader, { key }],
+  ] as const) {
+    const tag = answer.headers.get("etag") ?? "";
+    expect((await ask(sent.body.emailId, { "if-none-match": tag }, given)).status).toBe(304);
+    expect((await ask(sent.body.emailId, { "if-none-match": '"other"' }, given)).status).toBe(500);
+  }
+  const beyond = await ask(sent.body.emailId, { range: `bytes=${size}-` }, { key });
+  expect([beyond.status, beyond.headers.get("content-range")]).toEqual([416, `bytes */${size}`]);
+});
+
 describe("what was sent", () => {
   const readerOf = (name: string) => it.join(`${name}@example.test`, "member", { access: "full" });
 

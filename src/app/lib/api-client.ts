@@ -4,7 +4,7 @@
  */
 import { appRequests } from "../../operations/manifest.macro.ts" with { type: "macro" };
 import type { AppRequests } from "../../operations/manifest.macro.ts";
-import type { AnswerOf, Download } from "../../operations/operation.ts";
+import type { AnswerOf, AnyDownload } from "../../operations/operation.ts";
 import type { AppOperations } from "../../operations/operations.ts";
 import { isProxyFailure, waitUntilServerAnswers } from "./server-away.ts";
 import { type Proof, waitForIdentityProof, waitForSignIn } from "./waiting-requests.ts";
@@ -136,7 +136,7 @@ export const api = Object.fromEntries(
 };
 
 /** Requests whose answer is no JSON. */
-type Link = { [N in Name]: Answer<N> extends Download | Response ? N : never }[Name];
+type Link = { [N in Name]: Answer<N> extends AnyDownload | Response ? N : never }[Name];
 
 /** URL of a request that the browser makes by itself, such as a download. */
 export function urlTo<N extends Link>(name: N, given: Input<N>): string {

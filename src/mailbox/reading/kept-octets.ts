@@ -17,6 +17,7 @@ const statements = prepared((db) => ({
       id: messages.id,
       size: messageOctets.size,
       digest: messageOctets.digest,
+      servedDigest: messageOctets.servedDigest,
       hidden: messageOctets.hidden,
       envelope: messageOctets.envelope,
       structure: messageOctets.structure,
@@ -42,8 +43,9 @@ export interface KeptDescription {
   size: number;
   /** SHA-256 of all octets. */
   digest: Uint8Array;
-  /** Number of those that the person sees. */
+  /** Number of those that the person sees, and their SHA-256; null where the octets tell it. */
   visibleSize: number;
+  visibleDigest: Uint8Array | null;
   /** Ranges that the person does not see. */
   hidden: readonly HiddenOctets[];
   /** ENVELOPE and BODYSTRUCTURE; null where the octets tell them. */
@@ -62,24 +64,30 @@ export function describeKeptOctets(db: Db, seqs: readonly number[], userId: stri
 /** Describes octets of a message that were made and could not be written. */
 export function describeUnwrittenOctets(
   { seq, id, sentBy }: Pick<Row, "seq" | "id" | "sentBy">,
-  { size, digest, hidden, envelope, structure, skeleton }: KeptOctets,
+  { size, digest, servedDigest, hidden, envelope, structure, skeleton }: KeptOctets,
   userId: string,
 ): KeptDescription {
+  const digests = { digest: Buffer.from(digest), servedDigest: servedDigest ? Buffer.from(servedDigest) : null };
   const told = { envelope: envelope ?? null, structure: structure ?? null };
   return {
-    ...describeRow({ ...{ seq, id, sentBy, size, hidden }, digest: Buffer.from(digest), ...told }, sentBy === userId),
+    ...describeRow({ ...{ seq, id, sentBy, size, hidden }, ...digests, ...told }, sentBy === userId),
     skeleton: skeleton instanceof Uint8Array ? skeleton : skeleton.blob,
   };
 }
 
 type Row = ReturnType<ReturnType<typeof statements>["of"]["all"]>[number];
 
-function describeRow({ sentBy: _, hidden: all, envelope, ...row }: Row, isAuthor: boolean): KeptDescription {
+function describeRow(
+  { sentBy: _, hidden: all, envelope, servedDigest, ...row }: Row,
+  isAuthor: boolean,
+): KeptDescription {
   const hidden = hideFrom(all ?? [], isAuthor);
+  const isAllHidden = hidden.length === all?.length;
   const visibleSize = hidden.reduce((size, [start, end]) => size - (end - start), row.size);
   // The envelope that is kept has no Bcc.
   const seesBcc = isAuthor && all?.some(([, , why]) => why === "bcc") === true;
-  return { ...row, hidden, visibleSize, envelope: seesBcc ? null : envelope };
+  const visibleDigest = hidden.length === 0 ? row.digest : isAllHidden ? servedDigest : null;
+  return { ...row, hidden, visibleSize, visibleDigest, envelope: seesBcc ? null : envelope };
 }
 
 /** The octets of a message as its author, or anybody else, sees them; undefined if none were kept. @throws as restoreOctets */

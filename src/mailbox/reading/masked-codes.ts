@@ -104,8 +104,6 @@ interface Download {
   contentType: string;
   parameters?: TypeParameters;
   content: Uint8Array | Bun.BunFile;
-  /** SHA-256 of the content. */
-  digest?: Uint8Array;
 }
 
 const isDownload = (answer: Fields): answer is Fields & Download =>
@@ -169,12 +167,8 @@ async function maskItems(core: MailCore, caller: Caller, items: readonly Fields[
   }
 }
 
-/** A file without codes. It has no digest, which is that of bytes with codes. @throws AppError server_error 503 */
-export async function maskDownload(
-  core: MailCore,
-  caller: Caller,
-  { digest: _, ...download }: Download,
-): Promise<Omit<Download, "digest">> {
+/** A file without codes. @throws AppError server_error 503 */
+export async function maskDownload(core: MailCore, caller: Caller, download: Download): Promise<Download> {
   const { emailId, filename, contentType, parameters = [], content } = download;
   const beginnings = emailId === undefined ? [] : listMailBeginnings(core, "ofMessage", emailId);
   const [named] = await mask(core, caller, [

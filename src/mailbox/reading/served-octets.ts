@@ -35,10 +35,11 @@ export function readServedOctets(
 export interface Original {
   filename: string;
   contentType: string;
-  /** In a file's memory if it is large. */
-  content: Uint8Array;
-  /** SHA-256 of the content. */
+  /** Number of octets, and their SHA-256. */
+  size: number;
   digest: Uint8Array;
+  /** Puts the octets together, in a file's memory if they are large. @throws as readServedOctets */
+  read(): Promise<Uint8Array>;
 }
 
 /**
@@ -57,6 +58,11 @@ export async function getOriginal(core: MailCore, caller: Caller, id: string): P
   }
   const kept = await findServedOctets(core, found.seq, userId);
   if (!kept) throw outOfReachError("message");
-  const { content, digest } = await readServedOctets(core, kept, userId);
-  return { filename: `${id}.eml`, contentType: "message/rfc822", content: content.bytes, digest };
+  const file = { filename: `${id}.eml`, contentType: "message/rfc822", size: kept.visibleSize };
+  const read = () => readServedOctets(core, kept, userId);
+  if (kept.visibleDigest) {
+    return { ...file, digest: kept.visibleDigest, read: async () => (await read()).content.bytes };
+  }
+  const { content, digest } = await read();
+  return { ...file, digest, read: async () => content.bytes };
 }
