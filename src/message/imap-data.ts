@@ -385,11 +385,13 @@ function findNumberedPart(root: ImapPart, numbers: readonly number[]): ImapPart 
 
 /** The octets of a section; undefined if the message has no such part. */
 export function findMessageSection(
-  { bytes, root }: Content,
+  content: Content,
   { part: numbers, text, fields = [] }: Section,
 ): Buffer | undefined {
   const isWhole = numbers.length === 0;
-  if (isWhole && text === undefined) return bytes;
+  // Its parts are not read for that.
+  if (isWhole && text === undefined) return content.bytes;
+  const { bytes, root } = content;
   const part = findNumberedPart(root, numbers);
   if (!part) return undefined;
   if (text === undefined) return bytes.subarray(part.bodyStart, part.end);

@@ -205,6 +205,7 @@ export async function readOctets(
   end = Number.POSITIVE_INFINITY,
 ): Promise<Uint8Array> {
   const last = Math.min(end, countOctets(skeleton.bytes.length, skeleton.cuts));
+  if (skeleton.cuts.length === 0) return skeleton.bytes.subarray(start, last);
   const octets = new Uint8Array(Math.max(0, last - start));
   let length = 0;
   for await (const piece of streamOctets(skeleton, readContent, start, last)) {

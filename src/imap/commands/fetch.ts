@@ -43,9 +43,9 @@ const MODSEQ: FetchItem = { item: "MODSEQ" };
 const PORTION = 500;
 /** Octets of a reply that are in memory before they are written. */
 const MOST_WAITING = 64 * 1024;
-/** Octets of messages that are read before others run, about 2 ms; each message costs as much as this many on top. */
-const TURN = 64 * 1024;
-const COST_OF_EACH = 4 * 1024;
+/** Most messages whose octets are read at once, and bytes beyond the first: some 2 ms. */
+const MOST_AHEAD = 32;
+const AHEAD_BYTES = 128 * 1024;
 
 export async function runImapFetch(session: ImapSession, parser: Parser, byUid: boolean): Promise<string> {
   parser.space();
@@ -110,18 +110,24 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
       caller,
       states.map(({ id }) => id),
     );
-    for (const state of states) {
-      const fetched: FetchedMessage = {
-        ...{ session, userId, view, state, keywords },
+    const messages = states.map((state): FetchedMessage => {
+      const octets = known.get(state.seq);
+      const wanted = seen?.has(state.uid) ? itemsOfSeen : items;
+      return {
+        ...{ session, userId, view, state, keywords, items: wanted, known: octets },
+        needs: neededOctets(wanted, octets),
         sequence: findSequenceNumber(view, state.uid) as number,
-        known: known.get(state.seq),
         threadId: threadIds?.get(state.threadSeq),
       };
-      const wanted = seen?.has(state.uid) ? itemsOfSeen : items;
-      const needs = neededOctets(wanted, fetched);
+    });
+    let ahead: Ahead | undefined;
+    for (const [i, fetched] of messages.entries()) {
       try {
-        if (needs === "nothing") reply.add(formatAnswer(fetched, wanted));
-        else await readAndTell(fetched, wanted, needs, reply);
+        if (fetched.needs === "nothing") reply.add(formatAnswer(fetched));
+        else {
+          if (!ahead || i >= ahead.end) ahead = await readAhead(messages, i, reply);
+          await readAndTell(fetched, ahead, reply);
+        }
         await reply.flushLarge();
       } catch (error) {
         // It cannot be composed. The client gets the others.
@@ -161,6 +167,8 @@ interface FetchedMessage {
   state: ImapState;
   keywords: Keywords;
   sequence: number;
+  items: readonly FetchItem[];
+  needs: Needed;
   known: KnownOctets | undefined;
   /** Read where the client asks for it. */
   threadId: string | undefined;
@@ -170,17 +178,17 @@ interface FetchedMessage {
 type Needed = "nothing" | "header" | "all";
 
 /** The octets of a message that some items need. */
-function neededOctets(items: readonly FetchItem[], fetched: FetchedMessage): Needed {
+function neededOctets(items: readonly FetchItem[], known: KnownOctets | undefined): Needed {
   let needed: Needed = "nothing";
   for (const item of items) {
-    const octets = octetsFor(item, fetched);
+    const octets = octetsFor(item, known);
     if (octets === "all") return octets;
     if (octets === "header") needed = octets;
   }
   return needed;
 }
 
-function octetsFor(item: FetchItem, { known }: FetchedMessage): Needed {
+function octetsFor(item: FetchItem, known: KnownOctets | undefined): Needed {
   switch (item.item) {
     case "RFC822.SIZE":
       return known ? "nothing" : "all";
@@ -200,36 +208,50 @@ function octetsFor(item: FetchItem, { known }: FetchedMessage): Needed {
   }
 }
 
-/** Tells of a message whose octets are read for it. */
-async function readAndTell(
-  fetched: FetchedMessage,
-  items: readonly FetchItem[],
-  needs: "header" | "all",
-  reply: Reply,
-): Promise<void> {
-  const { session, view, state, userId } = fetched;
+/** Small messages that were read together, by messages.seq. `end`: index of the first that was not looked at. */
+interface Ahead {
+  end: number;
+  contents: ReadonlyMap<number, Content>;
+  headers: ReadonlyMap<number, Buffer>;
+}
+
+/** Lets others run, and reads what some messages need, from one on. @throws Ended */
+async function readAhead(all: readonly FetchedMessage[], first: number, reply: Reply): Promise<Ahead> {
+  await reply.takeTurn();
+  const seqs: Record<Needed, number[]> = { nothing: [], header: [], all: [] };
+  let [end, bytes] = [first, 0];
+  for (; end < all.length && end < first + MOST_AHEAD && bytes < AHEAD_BYTES; end++) {
+    const { needs, state } = all[end] as FetchedMessage;
+    // A draft may be written anew meanwhile.
+    if (state.kind !== "draft") seqs[needs].push(state.seq);
+    if (needs !== "nothing") bytes += state.size;
+  }
+  const { octets } = reply.session;
+  const { userId } = all[first] as FetchedMessage;
+  const headers = octets.readHeaders(seqs.header, userId);
+  return { end, contents: await octets.readSmall(seqs.all, userId), headers };
+}
+
+/** Tells of a message whose octets are needed for it. */
+async function readAndTell(fetched: FetchedMessage, ahead: Ahead, reply: Reply): Promise<void> {
+  const { session, view, state, userId, needs } = fetched;
   const { octets } = session;
-  await reply.takeTurns(state.size);
+  const tellWith = (content: Content): Promise<void> =>
+    write(fetched, reply, () => content.bytes.toString("latin1", 0, content.root.bodyStart), content);
+  const content = ahead.contents.get(state.seq);
+  if (content) return tellWith(content);
   // It may have been written anew meanwhile.
   if (state.kind === "draft" && view.folder.uidIn(state.seq) !== state.uid) return;
-  if (needs === "all") {
-    await octets.withContent(state.seq, userId, (content) =>
-      write(fetched, items, reply, () => content.bytes.toString("latin1", 0, content.root.bodyStart), content),
-    );
-  } else {
-    const header = await octets.header(state.seq, userId);
-    if (header) await write(fetched, items, reply, () => header.toString("latin1"));
+  if (needs === "all") await octets.withContent(state.seq, userId, tellWith);
+  else {
+    const header = ahead.headers.get(state.seq) ?? (await octets.header(state.seq, userId));
+    if (header) await write(fetched, reply, () => header.toString("latin1"));
   }
 }
 
 /** `header`, `content`: as far as the items need them. */
-async function write(
-  fetched: FetchedMessage,
-  items: readonly FetchItem[],
-  reply: Reply,
-  header: () => string,
-  content?: Content,
-): Promise<void> {
+async function write(fetched: FetchedMessage, reply: Reply, header: () => string, content?: Content): Promise<void> {
+  const { items } = fetched;
   for (const { part } of items.flatMap(binaryIn)) decodedPart(content as Content, part);
   reply.add(`* ${fetched.sequence} FETCH (`);
   for (const [index, item] of items.entries()) {
@@ -248,8 +270,8 @@ async function write(
 type ShortItem = Exclude<FetchItem, { item: "SECTION" | "BINARY.SIZE" }>;
 
 /** The answer to items that need no octets. */
-const formatAnswer = (fetched: FetchedMessage, items: readonly FetchItem[]): string =>
-  `* ${fetched.sequence} FETCH (${items.map((item) => answerTo(fetched, item as ShortItem)).join(" ")})\r\n`;
+const formatAnswer = (fetched: FetchedMessage): string =>
+  `* ${fetched.sequence} FETCH (${fetched.items.map((item) => answerTo(fetched, item as ShortItem)).join(" ")})\r\n`;
 
 /** `header`, `content`: as far as the item needs them. */
 function answerTo(
@@ -334,28 +356,20 @@ const headerSection = (header: string, { text, fields = [] }: Section): Buffer =
 
 /** A reply on its way to the client, which sets the pace: little of it is in memory. */
 class Reply {
-  readonly #session: ImapSession;
+  readonly session: ImapSession;
   #waiting: Buffer[] = [];
   /** Text behind the octets that wait, latin1. */
   #text = "";
   #length = 0;
-  #read = 0;
 
   constructor(session: ImapSession) {
-    this.#session = session;
-  }
-
-  /** Lets others run now and then. `size`: of the message that is read next. @throws Ended */
-  async takeTurns(size: number): Promise<void> {
-    this.#read += size + COST_OF_EACH;
-    if (this.#read >= TURN) await this.takeTurn();
+    this.session = session;
   }
 
   /** Lets others run. A share may end meanwhile. @throws Ended */
   async takeTurn(): Promise<void> {
-    this.#read = 0;
     await letOthersRun();
-    this.#session.selected();
+    this.session.selected();
   }
 
   add(part: string | Buffer): void {
@@ -401,7 +415,7 @@ class Reply {
     const octets = this.#waiting.length === 1 ? (this.#waiting[0] as Buffer) : Buffer.concat(this.#waiting);
     this.#waiting = [];
     this.#length = 0;
-    await this.#session.wire.write(octets);
+    await this.session.wire.write(octets);
     await this.takeTurn();
   }
 }

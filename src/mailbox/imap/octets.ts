@@ -6,8 +6,8 @@ import { AppError, isUnavailable } from "../../base/errors.ts";
 import { createMemoryRoom, type Room } from "../../base/memory.ts";
 import type { Content } from "../../message/imap-data.ts";
 import { asUnavailable } from "../../store/store.ts";
-import type { Composed } from "../reading/composers.ts";
-import { type KeptDescription, readKeptHeader } from "../reading/kept-octets.ts";
+import { type Composed, composeOctets } from "../reading/composers.ts";
+import { describeKeptOctets, type KeptDescription, listKeptHeaders, listKeptParts } from "../reading/kept-octets.ts";
 import { findServedOctets, listServedOctets } from "../reading/missing-octets.ts";
 import { areSmallOctets, readServedOctets } from "../reading/served-octets.ts";
 import type { MailCore } from "../state/mail-core.ts";
@@ -27,7 +27,7 @@ export interface KnownOctets {
 export type Octets = ReturnType<typeof createOctets>;
 
 export function createOctets(core: MailCore) {
-  const { db, log } = core;
+  const { db, blobs, log } = core;
   /** Large messages, by what they are; the latest last. */
   const cache = new Map<string, Promise<Composed>>();
   /** Rooms by user id, so that the slow apps of one person hold up nobody else. */
@@ -83,6 +83,24 @@ export function createOctets(core: MailCore) {
 
   return {
     withContent,
+    /**
+     * Reads small messages (messages.seq) together, as that person sees them, by messages.seq. Leaves to withContent those that
+     * are large, lack octets or cannot be read.
+     */
+    async readSmall(seqs: readonly number[], userId: string): Promise<Map<number, Content>> {
+      const small = [...describeKeptOctets(db, seqs, userId).values()].filter(areSmallOctets);
+      const contents = new Map<number, Content>();
+      await Promise.all(
+        [...listKeptParts(db, small)].map(async ([seq, parts]) => {
+          const composed = await composeOctets(parts, blobs.read).catch(() => undefined);
+          if (composed) contents.set(seq, composed.content);
+        }),
+      );
+      return contents;
+    },
+    /** Reads the headers of messages (messages.seq) together, by messages.seq. Leaves some to `header`. */
+    readHeaders: (seqs: readonly number[], userId: string): Map<number, Buffer> =>
+      listKeptHeaders(db, [...describeKeptOctets(db, seqs, userId).values()]),
     /** Returns what is known of the octets of these messages (messages.seq) as that person sees them, by messages.seq. */
     async known(seqs: readonly number[], userId: string): Promise<Map<number, KnownOctets>> {
       const known = new Map<number, KnownOctets>();
@@ -103,7 +121,7 @@ export function createOctets(core: MailCore) {
     async header(seq: number, userId: string): Promise<Buffer | undefined> {
       const kept = await findServedOctets(core, seq, userId);
       return (
-        (kept && readKeptHeader(db, kept)) ??
+        (kept && listKeptHeaders(db, [kept]).get(seq)) ??
         withContent(seq, userId, ({ bytes, root }) => bytes.subarray(0, root.bodyStart))
       );
     },

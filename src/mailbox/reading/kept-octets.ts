@@ -4,11 +4,10 @@ import { DamagedSkeleton, type Skeleton, unpackSkeleton } from "../../message/sk
 import { readMessageHeader } from "../../message/structure.ts";
 import type { Reader } from "../../store/core.ts";
 import { type HiddenOctets, messageOctets, messages } from "../../store/schema.ts";
-import { prepared } from "../../store/statement.ts";
+import { prepared, statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import { hideFrom, type KeptOctets, withoutHidden } from "../filing/keep-octets.ts";
 import { composeOctets, type KeptParts } from "./composers.ts";
-import { listMessageAttachments } from "./messages.ts";
 
 const statements = prepared((db) => ({
   of: db
@@ -27,12 +26,15 @@ const statements = prepared((db) => ({
     .innerJoin(messages, eq(messages.seq, messageOctets.messageSeq))
     .where(sql`${messageOctets.messageSeq} in (select value from json_each(${sql.placeholder("seqs")}))`)
     .prepare(),
-  skeleton: db
-    .select({ skeleton: messageOctets.skeleton, blob: messageOctets.blob })
-    .from(messageOctets)
-    .where(eq(messageOctets.messageSeq, sql.placeholder("seq")))
-    .prepare(),
 }));
+
+const SEQS = "(SELECT value FROM json_each(?))";
+const packedRows = statement<{ seq: number; skeleton: Uint8Array | null; blob: string | null }, [seqs: string]>(
+  `SELECT message_seq AS seq, skeleton, blob FROM message_octets WHERE message_seq IN ${SEQS}`,
+);
+const fileRows = statement<{ seq: number; blob: string; size: number }, [seqs: string]>(
+  `SELECT message_seq AS seq, blob, size FROM attachments WHERE message_seq IN ${SEQS} ORDER BY message_seq, position`,
+);
 
 /** Properties of the octets of a message as a person sees them, known without reading them. */
 export interface KeptDescription {
@@ -102,25 +104,47 @@ export async function readKeptOctets(
   return (await composeOctets(readKeptParts(db, kept), blobs.read)).content.bytes;
 }
 
+/** Reads what it takes to put octets together, by messages.seq; leaves out those that are gone. */
+export function listKeptParts(db: Db, kept: readonly KeptDescription[]): Map<number, KeptParts> {
+  const seqs = JSON.stringify(kept.map(({ seq }) => seq));
+  const packed = new Map(
+    packedRows(db)
+      .all(seqs)
+      .map(({ seq, skeleton, blob }) => [seq, skeleton ?? blob]),
+  );
+  const files = Map.groupBy(fileRows(db).all(seqs), ({ seq }) => seq);
+  const parts = new Map<number, KeptParts>();
+  for (const { seq, digest, size, hidden, skeleton = packed.get(seq) } of kept) {
+    if (skeleton) parts.set(seq, { skeleton, digest, size, hidden, files: files.get(seq) ?? [] });
+  }
+  return parts;
+}
+
 /** Reads what it takes to put kept octets together. @throws DamagedSkeleton if the row is gone */
-export function readKeptParts(db: Db, { seq, size, digest, hidden, skeleton }: KeptDescription): KeptParts {
-  const row = skeleton === undefined ? statements(db).skeleton.get({ seq }) : undefined;
-  const packed = skeleton ?? row?.skeleton ?? row?.blob;
-  if (!packed) throw new DamagedSkeleton("there is none");
-  const files = listMessageAttachments(db, seq).map(({ blob, size }) => ({ blob, size }));
-  return { skeleton: packed, digest, size, hidden, files };
+export function readKeptParts(db: Db, kept: KeptDescription): KeptParts {
+  const parts = listKeptParts(db, [kept]).get(kept.seq);
+  if (!parts) throw new DamagedSkeleton("there is none");
+  return parts;
 }
 
 /** Bytes of a skeleton that is unpacked for its header on the main thread, which takes half a millisecond. */
 const LARGEST_FOR_HEADER = 256 * 1024;
 
 /**
- * The header that kept octets in a row begin with, without what is hidden; undefined where the row does not tell, and if it is
- * damaged or large.
+ * Lists the headers that kept octets in rows begin with, without what is hidden, by messages.seq; leaves out those that the
+ * row does not tell, and those that are damaged or large.
  */
-export function readKeptHeader(db: Db, { seq, size, hidden }: KeptDescription): Buffer | undefined {
-  const packed = statements(db).skeleton.get({ seq })?.skeleton;
-  if (!packed) return undefined;
+export function listKeptHeaders(db: Db, kept: readonly KeptDescription[]): Map<number, Buffer> {
+  const described = new Map(kept.map((one) => [one.seq, one]));
+  const headers = new Map<number, Buffer>();
+  for (const { seq, skeleton } of packedRows(db).all(JSON.stringify([...described.keys()]))) {
+    const header = skeleton && headerIn(skeleton, described.get(seq) as KeptDescription);
+    if (header) headers.set(seq, header);
+  }
+  return headers;
+}
+
+function headerIn(packed: Uint8Array, { size, hidden }: KeptDescription): Buffer | undefined {
   let skeleton: Skeleton;
   try {
     skeleton = unpackSkeleton(packed, size, LARGEST_FOR_HEADER);
