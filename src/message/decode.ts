@@ -62,30 +62,31 @@ export function decodePartOctets(buffer: Buffer, part: Part): Buffer {
   return encoding === "" ? content : decodeQuotedPrintable(content);
 }
 
+/** Octets of base64 that the platform decodes at a time. */
+const BASE64_PIECE = 64 * 1024;
+
 /**
  * RFC 4648 §3.3, §4: other characters are skipped, and the padding, an equals sign after two or three digits of four, is the
- * end. Makes no strings: those of a large attachment would take three times its size.
+ * end. Makes strings of pieces alone: those of a large attachment would take three times its size.
  */
 function decodeBase64(content: Buffer): Buffer {
   const octets = Buffer.allocUnsafe(Math.ceil((content.length * 3) / 4));
-  const valueAt = (i: number): number => BASE64_VALUES[content[i] as number] as number;
+  const padding = content.indexOf(EQUALS);
+  const wholeEnd = padding < 0 ? content.length : padding;
   let length = 0;
   /** Digits of a group of four that has begun, and their bits. */
   let digits = 0;
   let bits = 0;
+  /** Where the platform decodes next; what it does not take is decoded here. */
+  let next = 0;
   for (let i = 0; i < content.length; i++) {
-    if (digits === 0 && i + 3 < content.length) {
-      // Negative if one of them is no digit.
-      const group = (valueAt(i) << 18) | (valueAt(i + 1) << 12) | (valueAt(i + 2) << 6) | valueAt(i + 3);
-      if (group >= 0) {
-        octets[length++] = group >> 16;
-        octets[length++] = group >> 8;
-        octets[length++] = group;
-        i += 3;
-        continue;
-      }
+    if (digits === 0 && i >= next && i < wholeEnd) {
+      next = Math.min(wholeEnd, i + BASE64_PIECE);
+      const { read, written } = decodeWholeGroups(content.toString("latin1", i, next), octets.subarray(length));
+      i += read;
+      length += written;
     }
-    const value = valueAt(i);
+    const value = BASE64_VALUES[content[i] as number] as number;
     if (value >= 0) {
       bits = (bits << 6) | value;
       if (digits > 0) octets[length++] = bits >> (6 - 2 * digits);
@@ -93,6 +94,15 @@ function decodeBase64(content: Buffer): Buffer {
     } else if (content[i] === EQUALS && digits >= 2) break;
   }
   return octets.subarray(0, length);
+}
+
+/** Decodes the groups of four digits, with white space, that a text begins with; nothing if other characters are in it. */
+function decodeWholeGroups(text: string, octets: Uint8Array): { read: number; written: number } {
+  try {
+    return octets.setFromBase64(text, { lastChunkHandling: "stop-before-partial" });
+  } catch {
+    return { read: 0, written: 0 };
+  }
 }
 
 /** RFC 2045 §6.7. Invalid sequences stand for themselves. */
@@ -125,6 +135,8 @@ export function decodeQuotedPrintable(content: Buffer): Buffer {
 }
 
 const [CR, LF, EQUALS] = [0x0d, 0x0a, 0x3d];
+
+const isBlank = (octet = 0): boolean => octet <= 0x20;
 
 const isSpace = (octet: number | undefined): boolean => octet === 0x20 || octet === 0x09;
 
@@ -193,35 +205,34 @@ function beginsAsBase64(buffer: Buffer, part: Part): boolean {
 export function isDecodedWhole(buffer: Buffer, part: Part): boolean {
   if (knownTransferEncoding(part) !== "base64" || !beginsAsBase64(buffer, part)) return true;
   let digits = 0;
-  let inLine = 0;
   let lineLength = 0;
   let [isLast, isPadded] = [false, false];
-  for (let i = part.start; i <= part.end; i++) {
-    const octet = i < part.end ? (buffer[i] as number) : 0x0a;
-    if (BASE64_DIGITS[octet] === 1) {
-      // All lines have one length, except for a shorter last one. A line of another length is a word made of base64
-      // digits.
-      if (isLast || (inLine > 0 && BASE64_DIGITS[buffer[i - 1] as number] !== 1)) return false;
-      if (isPadded && octet !== EQUALS) return false;
-      isPadded = octet === EQUALS;
-      digits++;
-      inLine++;
-    } else if (octet > 0x20) return false;
-    else if (octet === 0x0a && inLine > 0) {
-      if (lineLength === 0) lineLength = inLine;
-      isLast = inLine < lineLength;
-      if (inLine > lineLength) return false;
-      inLine = 0;
+  for (let next = part.start; next < part.end; ) {
+    const lineFeed = buffer.indexOf(LF, next);
+    let at = next;
+    let end = lineFeed < 0 ? part.end : Math.min(part.end, lineFeed);
+    next = end + 1;
+    while (at < end && isBlank(buffer[at])) at++;
+    while (at < end && isBlank(buffer[end - 1])) end--;
+    const inLine = end - at;
+    if (inLine === 0) continue;
+    // All lines have one length, except for a shorter last one. A line of another length is a word made of base64 digits.
+    lineLength ||= inLine;
+    if (isLast || inLine > lineLength) return false;
+    isLast = inLine < lineLength;
+    while (at < end && !isPadded && (BASE64_VALUES[buffer[at] as number] as number) >= 0) at++;
+    while (at < end && buffer[at] === EQUALS) {
+      isPadded = true;
+      at++;
     }
+    if (at < end) return false;
+    digits += inLine;
   }
   return digits % 4 === 0;
 }
 
-/** Marks of octets: 1 for the digits of both base64 alphabets, and for the padding. */
-const BASE64_DIGITS = new Uint8Array(256);
 /** Values of octets as base64 digits, also of the alphabet of RFC 4648 §5; -1 for any other octet. */
 const BASE64_VALUES = new Int8Array(256).fill(-1);
 for (const [i, octet] of Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_=").entries()) {
-  BASE64_DIGITS[octet] = 1;
   if (octet !== EQUALS) BASE64_VALUES[octet] = i < 64 ? i : i - 2;
 }

@@ -1,12 +1,13 @@
 /**
  * Transfer encodings (RFC 2045 §6.7, §6.8) of octets, in lines of at most 76 characters that end in CRLF unless told otherwise.
- * Makes no strings: those of a large attachment would take several times its size.
+ * Makes strings of slices alone: those of a large attachment would take several times its size.
  */
 
 /** Octets of a line of base64, and of a thousand: a large attachment is encoded in slices. */
 const BASE64_LINE = 57;
 const BASE64_SLICE = 1_000 * BASE64_LINE;
-const BASE64_DIGITS = Buffer.from("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
+/** Room for the digits of a slice. */
+const SLICE_DIGITS = Buffer.alloc((BASE64_SLICE / 3) * 4);
 
 const CR = 0x0d;
 const LF = 0x0a;
@@ -44,18 +45,20 @@ export function writeBase64Lines(
 ): Buffer {
   let length = 0;
   let left = lineLength - column;
-  for (let i = 0; i < octets.length; i += 3) {
-    if (left === 0) {
-      if (lineEnd === "\r\n") lines[length++] = CR;
-      lines[length++] = LF;
-      left = lineLength;
+  for (let start = 0; start < octets.length; start += BASE64_SLICE) {
+    const digits = SLICE_DIGITS.subarray(0, SLICE_DIGITS.write(octets.toString("base64", start, start + BASE64_SLICE)));
+    for (let at = 0; at < digits.length; ) {
+      if (left === 0) {
+        if (lineEnd === "\r\n") lines[length++] = CR;
+        lines[length++] = LF;
+        left = lineLength;
+      }
+      const taken = Math.min(left, digits.length - at);
+      digits.copy(lines, length, at, at + taken);
+      at += taken;
+      length += taken;
+      left -= taken;
     }
-    left -= 4;
-    const bits = ((octets[i] as number) << 16) | ((octets[i + 1] ?? 0) << 8) | (octets[i + 2] ?? 0);
-    lines[length++] = BASE64_DIGITS[bits >> 18] as number;
-    lines[length++] = BASE64_DIGITS[(bits >> 12) & 63] as number;
-    lines[length++] = i + 1 < octets.length ? (BASE64_DIGITS[(bits >> 6) & 63] as number) : EQUALS;
-    lines[length++] = i + 2 < octets.length ? (BASE64_DIGITS[bits & 63] as number) : EQUALS;
   }
   return lines.subarray(0, length);
 }

@@ -343,7 +343,7 @@ function readMessage(
     if (message) part.message = message;
     else part.type = DATA;
   }
-  return { envelope, root, lines: linesIn(bytes, start, end) };
+  return { envelope, root, lines: depth === 0 ? 0 : linesIn(bytes, start, end) };
 }
 
 /** The parts of a message; one that exceeds the limits is a single file below its header. */

@@ -85,13 +85,15 @@ const AS_IT_IS: Form = { lineLength: 0, lineEnd: "\r\n" };
 function findContent(octets: Uint8Array, part: EncodedPart): { start: number; form: Form } | undefined {
   const { start, content } = part;
   const encoded = octets.subarray(start, part.end);
+  const room = Buffer.allocUnsafe(Math.min(PIECE, encoded.length) + AROUND);
   const isSame = (form: Form, from: number): boolean => {
     const size = encodedSize(content.length, form);
+    if (from + size > encoded.length) return false;
     for (let piece = 0; piece < size; piece += PIECE) {
       const to = Math.min(size, piece + PIECE);
       const bytes = content.subarray(...contentRange(content.length, form, piece, to));
-      if (Buffer.compare(encodePiece(form, bytes, piece, to), encoded.subarray(from + piece, from + to)) !== 0)
-        return false;
+      const lines = encodePiece(form, bytes, piece, to, room);
+      if (Buffer.compare(lines, encoded.subarray(from + piece, from + to)) !== 0) return false;
     }
     return true;
   };
@@ -139,13 +141,16 @@ function contentRange(size: number, form: Form, start: number, end: number): [fr
   return [groupAt(form, start) * 3, Math.min(size, (groupAt(form, end - 1) + 2) * 3)];
 }
 
-/** Octets `start` to `end` of encoded content. `bytes`: their range of it. */
-function encodePiece(form: Form, bytes: Uint8Array, start: number, end: number): Uint8Array {
+/** More octets than the groups at both ends of a piece, and the next one, have outside of it. */
+const AROUND = 16;
+
+/** Octets `start` to `end` of encoded content. `bytes`: their range of it. `room`: where they are written, with AROUND more. */
+function encodePiece(form: Form, bytes: Uint8Array, start: number, end: number, room?: Buffer): Uint8Array {
   const { lineLength, lineEnd } = form;
   if (lineLength === 0) return bytes;
   const before = groupAt(form, start) * 4;
   const column = before % lineLength;
-  const lines = Buffer.allocUnsafe(encodedSize((column / 4) * 3 + bytes.length, form) - column);
+  const lines = room ?? Buffer.allocUnsafe(encodedSize((column / 4) * 3 + bytes.length, form) - column);
   writeBase64Lines(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length), lines, lineLength, lineEnd, column);
   const skipped = start - (before + Math.floor(before / lineLength) * lineEnd.length);
   return lines.subarray(skipped, skipped + end - start);
