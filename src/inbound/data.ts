@@ -18,6 +18,7 @@ import type { Meters } from "../base/metrics.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { type Filed, type Filing, fileCopies, isMessageAlreadyReceived } from "../mailbox/filing/filing.ts";
 import { measureFilingPortion, type PreparedMessage, prepareUnreadableMessage } from "../mailbox/filing/prepare.ts";
+import { isJunkFilterTrained } from "../mailbox/junk/junk-filter.ts";
 import {
   isRouteStillValid,
   type Route,
@@ -80,7 +81,7 @@ export async function acceptMessage(
       if (received.tooLarge) throw new Refusal("tooLarge");
       if (received.hops > MOST_HOPS) throw new Refusal("loop");
       const { message, authentication, spam, finding } = await store.preparing(async () => {
-        const prepared = await prepare(core, received, envelope);
+        const prepared = await prepare(core, received, envelope, recipients);
         arrived = prepared;
         const decided = await decide(core, prepared, envelope, recipients);
         // What is refused leaves no blob.
@@ -149,7 +150,12 @@ async function decide(
  * Parses and authenticates a message. A message that no parser can read is filed with its original attached, so that nothing
  * accepted is lost; it is authenticated too, so that unreadable mail gets no way around DMARC.
  */
-async function prepare(core: ParsingCore, received: Received, envelope: Envelope): Promise<PreparedInbound> {
+async function prepare(
+  core: ParsingCore,
+  received: Received,
+  envelope: Envelope,
+  admitted: readonly Admitted[],
+): Promise<PreparedInbound> {
   const { parser, spool, options, now, log, site } = core;
   const { ip, helo, tls, trace, reversePath, recipients } = envelope;
   const recipient = recipients.length === 1 ? recipients[0] : undefined;
@@ -162,6 +168,7 @@ async function prepare(core: ParsingCore, received: Received, envelope: Envelope
     const isStranger = !isKnownNetwork(core, ip);
     return await parser.prepareInbound(received.source, received.size, smtpContext, {
       isStranger,
+      isJudged: isJunkJudged(core, admitted),
       released: received.disposed,
     });
   } catch (error) {
@@ -182,6 +189,14 @@ async function prepare(core: ParsingCore, received: Received, envelope: Envelope
     };
   }
 }
+
+/** True if the junk filter of some recipient has an opinion on mail. */
+const isJunkJudged = ({ db, options }: Core, recipients: readonly Admitted[]): boolean =>
+  options.get("spam.junkThreshold") !== "off" &&
+  recipients.some(({ route, sent }) => {
+    const mailboxId = route?.mailboxId ?? sent?.message.mailboxId;
+    return mailboxId !== undefined && isJunkFilterTrained(db, mailboxId);
+  });
 
 /**
  * Authenticates a message that no parser can read, by its reverse-path, which the app shows as its author. If that fails, too, the

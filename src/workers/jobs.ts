@@ -83,6 +83,8 @@ export interface MessageJob {
   source: Source | Composition;
   /** The message arrives: the parser authenticates it. */
   smtpContext?: SmtpContext;
+  /** False for a message on which no junk filter has an opinion: the parser looks for no junk tokens. */
+  isJudged?: boolean;
   /** The folder where attachments wait until they are adopted, as those of an arriving message. The parser makes it. */
   stage?: string;
   /** Blobs are not in the folder of blobs: those that the parser reads are in `stage`, under their names. */

@@ -66,7 +66,7 @@ export interface ParserPool {
   prepareTransferred(source: Source): Promise<PreparedMessage>;
   /**
    * Prepares an arriving message, charged to the network of its peer. The message is authenticated, with the result in its
-   * topmost header field. `isStranger`: see Work. `released`: resolves when the result is no longer in memory. The caller drops
+   * topmost header field. `isStranger`: see Work. `isJudged`: a junk filter wants its tokens. `released`: resolves when the result is no longer in memory. The caller drops
    * what is staged.
    * @throws as prepare
    */
@@ -74,7 +74,7 @@ export interface ParserPool {
     source: Source,
     size: number,
     smtpContext: SmtpContext,
-    more?: { isStranger?: boolean; released?: Promise<void> },
+    more?: { isStranger?: boolean; isJudged?: boolean; released?: Promise<void> },
   ): Promise<PreparedInbound>;
   /**
    * Authenticates a message that cannot be parsed. `shownFrom`: the author that readers will see; "" for none. `headerOnly`: by
@@ -288,11 +288,11 @@ export function createParserPool({
       ).kept,
     prepareTransferred: async (source) =>
       given(await addFiling(BULK, { source, isTransferred: true }), "message").message,
-    async prepareInbound(source, size, smtpContext, { isStranger = false, released } = {}) {
+    async prepareInbound(source, size, smtpContext, { isStranger = false, isJudged = true, released } = {}) {
       const stage = nextStage();
       const remove = () => rm(stage, { recursive: true, force: true });
       try {
-        const job: MessageJob = { source, smtpContext, stage, ...(remote && { stageOnly: true }) };
+        const job: MessageJob = { source, smtpContext, stage, isJudged, ...(remote && { stageOnly: true }) };
         const prepared = await add({ ...arrivingFrom(smtpContext), isStranger }, job, size, { released });
         const staged = checkStagedBlobs(prepared, stage);
         return {

@@ -122,7 +122,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
     readLarge = true;
     return performDocumentJob(job, runtime.now);
   }
-  const { source, blobFolder, smtpContext, shownFrom, headerOnly, signing, isTransferred } = job;
+  const { source, blobFolder, smtpContext, isJudged, shownFrom, headerOnly, signing, isTransferred } = job;
   const { lines = "", isBcc = false, hostname } = job.top ?? {};
   const top = { lines: Buffer.from(lines), bcc: isBcc ? Buffer.byteLength(lines) : 0, ...(hostname && { hostname }) };
   const { recent } = getJobState(blobFolder);
@@ -141,7 +141,7 @@ async function prepare(id: number, job: Job): Promise<Prepared> {
   if (smtpContext) {
     let cut: CutOctets | undefined;
     const prepared = await authenticate(id, recent, signed, smtpContext, async () => {
-      const read = await readForFiling(bytes, { write }, false);
+      const read = await readForFiling(bytes, { write }, { isJudged });
       ({ cut } = read);
       return read.message;
     });

@@ -264,6 +264,12 @@ describe("a message that waits for DNS", () => {
     expect(await Promise.all(waiting)).toEqual(waiting.map((_, i) => `waiting ${i}`));
   });
 
+  test.each([true, false])("has junk tokens if a filter has an opinion on it: %s", async (isJudged) => {
+    const { pool } = openPool({ dns: zone({}) });
+    const { message } = await pool.prepareInbound(bytesOf(mail("x")), 1_000, ARRIVAL, { isJudged });
+    expect(message.junkTokens !== undefined).toBe(isJudged);
+  });
+
   test("reuses answers while they are valid", async () => {
     const description: Zone = { "remote.example": { txt: ["v=spf1 -all"] } };
     const { pool, runtime, questions } = openPool({ dns: zone(description) });

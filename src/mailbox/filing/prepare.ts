@@ -45,7 +45,7 @@ export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" |
   index: IndexDocument;
   /** The outcome of sent mail that it reports, if it is a bounce or a complaint. */
   report?: Report;
-  /** Tokens for the junk filter, separated by single spaces; absent if no parser could read the message. */
+  /** Tokens for the junk filter, separated by single spaces; absent if nobody asked for them, or no parser could read the message. */
   junkTokens?: string;
   /** Set for a report between mail systems, which no person reads. */
   aggregateReport?: AggregateReport;
@@ -79,19 +79,19 @@ export async function prepareMessage(
   blobs: Pick<Blobs, "write">,
   { written = false, top = NO_TOP }: { written?: boolean; top?: TopLines } = {},
 ): Promise<PreparedMessage> {
-  const { message, cut } = await readForFiling(bytes, blobs, written);
+  const { message, cut } = await readForFiling(bytes, blobs, { written });
   return { ...message, octets: await keepOctets(cut, top, blobs) };
 }
 
 /**
  * Parses a message, writes its attachments, and cuts them out of its octets. With `written`, for mail composed here, it looks
- * for neither reports nor junk tokens. Resolves for any mail (`problem` names what is wrong with it); rejects only if the
+ * for neither reports nor junk tokens; where it is not `isJudged`, not for the tokens. Resolves for any mail (`problem` names what is wrong with it); rejects only if the
  * attachments cannot be written.
  */
 export async function readForFiling(
   bytes: Uint8Array,
   blobs: Pick<Blobs, "write">,
-  written: boolean,
+  { written = false, isJudged = true }: { written?: boolean | undefined; isJudged?: boolean | undefined } = {},
 ): Promise<{ message: PreparedMessage; cut: CutOctets }> {
   const budget = createHtmlBudget();
   const structure = tryReadStructure(bytes);
@@ -138,12 +138,14 @@ export async function readForFiling(
       ...message,
       ...(report === undefined ? {} : { report }),
       ...(aggregateReport === undefined ? {} : { aggregateReport }),
-      junkTokens: extractJunkTokens({
-        ...parsed,
-        attachments,
-        folded: seen.fromHtml ? undefined : index.body,
-        size: bytes.byteLength,
-        html: () => html,
+      ...(isJudged && {
+        junkTokens: extractJunkTokens({
+          ...parsed,
+          attachments,
+          folded: seen.fromHtml ? undefined : index.body,
+          size: bytes.byteLength,
+          html: () => html,
+        }),
       }),
     },
     cut,

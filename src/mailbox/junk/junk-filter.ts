@@ -7,7 +7,7 @@
  */
 import type { JUNK_KINDS, JunkClue } from "../../store/schema.ts";
 import { statement } from "../../store/statement.ts";
-import type { Tx } from "../../store/store.ts";
+import type { Db, Tx } from "../../store/store.ts";
 
 export type JunkKind = (typeof JUNK_KINDS)[number];
 
@@ -54,6 +54,12 @@ const statements = {
 const hashToken = (token: string): number => Bun.hash.xxHash32(token) | 0;
 
 const formatTokenHashes = (tokens: readonly string[]): string => JSON.stringify([...new Set(tokens.map(hashToken))]);
+
+/** True if the mailbox's filter has been taught enough to have an opinion. */
+export function isJunkFilterTrained(db: Db, mailboxId: string): boolean {
+  const filter = statements.filter(db).get(mailboxId);
+  return filter !== null && filter !== undefined && isTrained(filter);
+}
 
 /** Scores the tokens of a message against the mailbox's junk. Undefined while too little of either is known. */
 export function scoreByJunkFilter(tx: Tx, mailboxId: string, tokens: () => readonly string[]): Scored | undefined {
