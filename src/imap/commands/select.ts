@@ -37,12 +37,12 @@ export async function runImapSelect(session: ImapSession, parser: Parser, examin
   const labels = listLabels(core, caller, box.id, MOST_KEYWORDS);
   const flags = [...FLAGS, ...labels.map(({ label }) => keywords.of(label))];
   const permanentFlags = access.manage ? [...flags.filter((flag) => flag !== "\\Draft"), "\\*"] : ["\\Seen"];
-  const firstUnseen = findSequenceNumber(view, folder.firstUnseen() ?? 0);
+  const firstUnseen = session.isRev2 ? undefined : findSequenceNumber(view, folder.firstUnseen(view.rows.length) ?? 0);
   const lines = [
     `* FLAGS (${flags.join(" ")})`,
     `* ${view.rows.length} EXISTS`,
     ...(session.isRev2 ? [formatListResponse(session, found, hasMailboxesBelow(core.db, found))] : ["* 0 RECENT"]),
-    ...(session.isRev2 || !firstUnseen ? [] : [`* OK [UNSEEN ${firstUnseen}] The first that is not seen`]),
+    ...(firstUnseen === undefined ? [] : [`* OK [UNSEEN ${firstUnseen}] The first that is not seen`]),
     `* OK [PERMANENTFLAGS (${readOnly ? "" : permanentFlags.join(" ")})] Flags that are kept`,
     `* OK [UIDVALIDITY ${folder.uidValidity}] UIDs are valid`,
     `* OK [UIDNEXT ${folder.uidNext}] The next UID`,

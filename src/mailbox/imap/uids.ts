@@ -59,8 +59,9 @@ export interface Numbered {
 
 const NONE: readonly string[] = [];
 
-/** The first messages of a folder, among which the first unread one is looked for. */
+/** The first messages of a folder, among which the first unread one is looked for, unless few conversations are unread. */
 const AMONG = 1_000;
+const FEW_UNREAD = 50;
 
 /** Names of tables and columns, and conditions in SQL, of the folders of mail or of the mailboxes of labels. */
 interface Layout {
@@ -155,16 +156,14 @@ const numberStatements = (layout: Layout) => {
       `SELECT count(*) AS count FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
        WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0 AND ${has}`,
     ),
-    // Among the first messages, since all may be unread; then as above.
-    firstUnseen: statement<{ uid: number | null }, [id: number, mailboxId: string]>(
-      `SELECT coalesce(
-         (SELECT min(uid) FROM (SELECT uid, message_seq FROM ${byUid} WHERE ${owner} = ?1 ORDER BY uid LIMIT ${AMONG})
-            CROSS JOIN messages ON seq = message_seq WHERE read = 0),
-         (SELECT min(uid) FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
-            CROSS JOIN ${numbers} ON message_seq = messages.seq AND ${owner} = +?1
-          WHERE EXISTS (SELECT 1 FROM ${byUid} WHERE ${owner} = ?1 LIMIT 1 OFFSET ${AMONG})
-            AND threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0)
-       ) AS uid`,
+    firstUnseenOfFolder: statement<{ uid: number }, [id: number]>(
+      `SELECT uid FROM (SELECT uid, message_seq FROM ${byUid} WHERE ${owner} = +? ORDER BY uid LIMIT ${AMONG})
+         CROSS JOIN messages ON seq = message_seq WHERE read = 0 ORDER BY uid LIMIT 1`,
+    ),
+    firstUnseenOfMailbox: statement<{ uid: number | null }, [id: number, mailboxId: string]>(
+      `SELECT min(uid) AS uid FROM threads INDEXED BY threads_unread CROSS JOIN messages ON thread_seq = threads.seq
+         CROSS JOIN ${numbers} ON message_seq = messages.seq AND ${owner} = +?1
+       WHERE threads.mailbox_id = ?2 AND threads.unread = 1 AND messages.read = 0`,
     ),
     bump: statement<unknown, [id: number]>(`UPDATE ${folders} SET modseq = modseq + 1 WHERE id = ?`),
     advance: statement<unknown, [given: number, id: number]>(
@@ -270,8 +269,13 @@ export function numberedFolder(db: Db, numbers: typeof mailNumbers, row: Numbere
       const unseen = isSmall ? numbers.unseenOfFolder(db).get(id) : numbers.unseenOfMailbox(db).get(id, mailboxId);
       return { messages, unseen: unseen?.count ?? 0 };
     },
-    /** The UID of the first message that is not read. */
-    firstUnseen: (): number | undefined => numbers.firstUnseen(db).get(id, mailboxId)?.uid ?? undefined,
+    /** The UID of the first message that is not read, of `messages` in all. */
+    firstUnseen(messages: number): number | undefined {
+      const areMany = (statements.unreadThreads(db).get(mailboxId, FEW_UNREAD)?.count ?? 0) >= FEW_UNREAD;
+      const first = areMany ? numbers.firstUnseenOfFolder(db).get(id)?.uid : undefined;
+      if (first !== undefined || (areMany && messages <= AMONG)) return first;
+      return numbers.firstUnseenOfMailbox(db).get(id, mailboxId)?.uid ?? undefined;
+    },
     /** Counts the messages that have \Deleted, and their bytes. */
     deleted: (): { count: number; bytes: number } => numbers.sumDeleted(db).get(id) ?? { count: 0, bytes: 0 },
     /** Lists the messages that have \Deleted, by UID. */

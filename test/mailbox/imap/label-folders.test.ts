@@ -120,14 +120,21 @@ test("what is not seen is counted, whether the label has less mail than the mail
   const folders = createImapFolders(core);
   const counts = async () => {
     const folder = await folders.opened(box, undefined, "Work");
-    return [folder.counts(), folder.firstUnseen()];
+    const { messages } = folder.counts();
+    return [folder.counts(), folder.firstUnseen(messages)];
   };
   const read = (...of: number[]) => store.transact((tx) => changeMessages(tx, alice, of, { read: true }, core.now()));
   expect(await counts()).toEqual([{ messages: 3, unseen: 3 }, 1]);
   read(...seqs.slice(0, 1));
   expect(await counts()).toEqual([{ messages: 3, unseen: 2 }, 2]);
-  for (let i = 0; i < 4; i++) await receive({ from: `other${i}@remote.example` });
-  expect(await counts()).toEqual([{ messages: 3, unseen: 2 }, 2]);
+  // Few others, then many.
+  for (const [from, to] of [
+    [0, 4],
+    [4, 60],
+  ] as const) {
+    for (let i = from; i < to; i++) await receive({ from: `other${i}@remote.example` });
+    expect(await counts()).toEqual([{ messages: 3, unseen: 2 }, 2]);
+  }
   read(...seqs);
   expect(await counts()).toEqual([{ messages: 3, unseen: 0 }, undefined]);
 });
