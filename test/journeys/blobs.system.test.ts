@@ -8,8 +8,9 @@ import { checkBlobBytes } from "../../src/doctor/checks/blob-bytes.ts";
 import { checkBlobs } from "../../src/doctor/checks/blob-checks.ts";
 import { runDoctorChecks } from "../../src/doctor/doctor.ts";
 import { operatingSystem } from "../../src/doctor/system.ts";
-import { openBlobs } from "../../src/store/blobs.ts";
+import { blobPath, openBlobs } from "../../src/store/blobs.ts";
 import { claimBlobMove } from "../../src/store/claim.ts";
+import { apiClient } from "../harness/clients/api.ts";
 import { imapAccount } from "../harness/clients/imap-client.ts";
 import { connectSmtp, type Reply } from "../harness/clients/smtp-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
@@ -18,7 +19,7 @@ import { zone } from "../harness/peers/dns-server.ts";
 import { filesIn, hurriedRuntime, keyOf } from "../harness/peers/remote-blobs.ts";
 import { deliverTo, type RemoteMx, startRemoteMx } from "../harness/peers/remote-mx.ts";
 import { type Interference, noS3, type S3, startS3 } from "../harness/peers/s3.ts";
-import { type Booted, boot } from "../harness/servers/boot.ts";
+import { type Booted, boot, bootEmpty } from "../harness/servers/boot.ts";
 import { appPassword } from "../harness/servers/imap-world.ts";
 import { openTerminal, SETUP } from "../harness/servers/terminal.ts";
 
@@ -517,6 +518,111 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     expect(await s3.direct.exists(keyOf(name))).toBe(false);
     expect(inCache()).toEqual([]);
   });
+
+  test("large octets are a file like attachments: there before the 250, away with S3, moved, backed up, named and erased", async () => {
+    const { deliver, count, api, s3, core, opened, inFiles, inCache, terminal, runtime, owner, ready, pass } =
+      await open({
+        MAILROOM_IMAPS: "127.0.0.1:0",
+      });
+    const text = randomBytes(60_000).toString("hex").replace(/.{76}/g, "$&\r\n");
+    const message = letter({ subject: "long", text }).trimEnd().replaceAll(/\r?\n/g, "\r\n");
+    expect((await deliver(message)).code).toBe(250);
+    const nameOf = () => core.store.db.query.messageOctets.findFirst().sync()?.blob ?? "";
+    const name = nameOf();
+    expect(await s3.direct.exists(keyOf(name))).toBe(true);
+    expect([inFiles(), inCache()]).toEqual([[], [name]]);
+
+    const [{ id } = { id: "" }] = (await api.get<{ messages: { id: string }[] }>("/messages")).body.messages;
+    const app = await imapAccount(
+      Number(ready.imaps?.split(":")[1]),
+      "alice@example.test",
+      appPassword({ core, runtime, owner }),
+    );
+    await app.say("SELECT INBOX");
+    const fetched = async (item = "BODY.PEEK[]") => {
+      const { status, text, untagged } = await app.say(`FETCH 1 ${item}`);
+      return `${status} ${text.split(" ")[0]} ${untagged.join("")}`;
+    };
+    /** The status of the original, which has the message below the fields of the server if it is 200. */
+    const original = async (client = api) => {
+      const { status, body } = await client.bytes(`/api/ext/v1/messages/${id}/original`);
+      if (status === 200) expect(Buffer.from(body).toString().endsWith(`${message}\r\n`)).toBe(true);
+      return status;
+    };
+    await core.store.remote?.cache.clear();
+    expect(await original()).toBe(200);
+    await core.store.remote?.cache.clear();
+    s3.interfere(denied);
+    expect(await original()).toBe(503);
+    expect(await fetched()).toStartWith("NO [UNAVAILABLE]");
+    expect(await fetched("(ENVELOPE BODYSTRUCTURE RFC822.SIZE)")).toStartWith("OK ");
+    expect((await api.get(`/messages/${id}`)).status).toBe(200);
+    const other = message
+      .replace("Subject: long", "Subject: waits")
+      .replace(/Message-ID: <[^>]*>/i, "Message-ID: <w@x>");
+    expect(await deliver(other)).toMatchObject({ code: 452, status: "4.3.1" });
+    expect((await deliver(letter({ subject: "short" }))).code).toBe(250);
+    expect([await count("waits"), await count("short"), inCache()]).toEqual([0, 1, []]);
+    s3.interfere(undefined);
+    await pass(60_000);
+    expect((await deliver(other)).code).toBe(250);
+    expect(await original()).toBe(200);
+
+    const folder = join(temporaryFolder(), "backup");
+    await core.store.remote?.cache.clear();
+    expect(await terminal.ask("backup", folder)).toMatchObject({ blobs: 2, copied: 2, lacking: [] });
+    const restored = openTerminal({});
+    await restored.ask("restore", folder);
+    const elsewhere = await bootEmpty(
+      { MAILROOM_DATA: restored.data },
+      { file: join(restored.data, "mailroom.db"), now: runtime.now },
+    );
+    expect(await original(apiClient(elsewhere.http, owner.apiKey))).toBe(200);
+    await elsewhere.server.stop(0);
+    const copy = blobPath(join(folder, "blobs"), name);
+    writeFileSync(copy, "other");
+    const verified = await terminal.say("backup", "verify", folder, "--json");
+    expect([verified.exitCode, verified.stdout]).toEqual([1, expect.stringContaining(blobPath("blobs", name))]);
+
+    const bytes = await s3.direct.file(keyOf(name)).bytes();
+    await s3.direct.write(keyOf(name), "other");
+    await core.store.remote?.cache.clear();
+    expect(await original()).toBe(500);
+    expect(await fetched()).toStartWith("NO [SERVERBUG]");
+    const look = () =>
+      runDoctorChecks({ ...opened, ...core, system: operatingSystem, serving: true }, { bytes: checkBlobBytes });
+    expect(await look()).toMatchObject([{ state: "bad", detail: expect.stringContaining(`damaged: ${name}`) }]);
+    const mbox = join(temporaryFolder(), "alice.mbox");
+    const exported = await terminal.say("export", "--mailbox", "alice@example.test", "--to", mbox, "--json");
+    expect([exported.exitCode, JSON.parse(exported.stdout)]).toMatchObject([1, { messages: 2, lost: [id] }]);
+    expect((await terminal.say("blobs", "move", "--to", "files")).exitCode).toBe(1);
+    // Above a message that comes again are other lines: nothing but a copy mends its octets.
+    expect((await deliver(message)).code).toBe(250);
+    expect(await original()).toBe(500);
+    await s3.direct.write(keyOf(name), bytes);
+    expect(await original()).toBe(200);
+    expect(await look()).toMatchObject([{ state: "ok" }]);
+    await terminal.ask("blobs", "move", "--to", "files");
+    expect(inFiles()).toContain(name);
+    s3.interfere(denied);
+    await core.store.remote?.cache.clear();
+    expect(await original()).toBe(200);
+    // The server keeps the large messages that were fetched last.
+    expect((await fetched()).includes(message)).toBe(true);
+    app.end();
+    s3.interfere(undefined);
+    await terminal.ask("blobs", "move", "--to", "s3");
+
+    const later = openTerminal({
+      data: terminal.data,
+      env: { MAILROOM_BLOBS: s3.url, ...s3.credentials },
+      runtime: { now: () => Date.now() + 2 * 3_600_000 },
+    });
+    await later.ask("user", "add", "bob@example.test", "--name", "Bob", "--role", "owner");
+    await later.ask("user", "remove", "alice@example.test", "--erase", "--yes");
+    expect(await s3.direct.exists(keyOf(name))).toBe(false);
+    expect([inFiles(), inCache()]).toEqual([[], []]);
+  }, 120_000);
 
   test("mail is imported and exported with attachments in S3", async () => {
     const { terminal, s3, core, deliver } = await open();

@@ -78,6 +78,48 @@ const DAMAGES: [string, (path: string) => void][] = [
   ["a missing file", (path) => rmSync(path)],
 ];
 
+describe("octets of large mail, whose file is damaged", () => {
+  test.each(DAMAGES)("%s", async (what, damage) => {
+    const subject = `octets, ${what}`;
+    const text = randomBytes(100_000).toString("hex").replaceAll(/.{76}/g, "$&\r\n");
+    const smtp = await connectSmtp(app.mx);
+    const message = letter({ to: "alice@example.test", subject, text }).replaceAll(/\r?\n/g, "\r\n");
+    expect((await smtp.deliver({ to: "alice@example.test" }, message)).code).toBe(250);
+    smtp.destroy();
+    const { $client: sqlite } = app.core.store.db;
+    const { id, blob } = sqlite
+      .query("SELECT id, blob FROM messages JOIN message_octets ON message_seq = seq WHERE subject = ?")
+      .get(subject) as { id: string; blob: string };
+    const path = blobPath(join(data, "blobs"), blob);
+    const bytes = readFileSync(path);
+    damage(path);
+
+    const original = async () => (await app.api.bytes(`/api/ext/v1/messages/${id}/original`)).status;
+    expect(await original()).toBe(500);
+    const mail = await openApp();
+    await mail.say("SELECT INBOX");
+    const [uid] = await uidsOf(mail, subject);
+    for (const part of ["BODY.PEEK[]", "BODY.PEEK[HEADER]", "BODY.PEEK[1]", "BINARY.PEEK[1]", "RFC822"]) {
+      const { status, text, untagged } = await mail.say(`UID FETCH ${uid} ${part}`);
+      expect([part, status, text]).toEqual([part, "NO", expect.stringContaining("[SERVERBUG]")]);
+      expect(untagged.filter((line) => line.length > 500)).toEqual([]);
+    }
+    // What is stored beside the octets is there.
+    expect((await mail.say(`UID FETCH ${uid} (ENVELOPE BODYSTRUCTURE RFC822.SIZE)`)).status).toBe("OK");
+    expect((await app.api.get(`/messages/${id}`)).status).toBe(200);
+    const [finding] = await runDoctorChecks({ store: app.core.store, runtime: app.runtime } as never, {
+      bytes: checkBlobBytes,
+    });
+    expect(finding).toMatchObject({ id: "blob-bytes", state: "bad", detail: expect.stringContaining(blob) });
+
+    rmSync(path, { force: true });
+    writeFileSync(path, bytes);
+    expect(await original()).toBe(200);
+    expect((await mail.say(`UID FETCH ${uid} BODY.PEEK[1]`)).status).toBe("OK");
+    mail.end();
+  });
+});
+
 describe("files of mail that are damaged", () => {
   test.each(DAMAGES)("%s", async (what, damage) => {
     const file = randomBytes(100_000);
