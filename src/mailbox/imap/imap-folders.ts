@@ -80,7 +80,8 @@ export function createImapFolderRows(tx: Tx, mailboxId: string, now: number): vo
 /** messages.seq of the mail of a folder that has no UIDs, in order of arrival. */
 async function lackingIn(db: Db, { mailboxId, folder }: MailFolder): Promise<number[]> {
   const found: { seq: number; filedAt: number }[] = [];
-  for (let after = { date: -1, seq: -1 }; ; ) {
+  // A message may be of before 1970.
+  for (let after = { date: Number.MIN_SAFE_INTEGER, seq: -1 }; ; ) {
     const page = statements.lacking(db).all(mailboxId, folder, after.date, after.seq);
     for (const { seq, filedAt, lacks } of page) if (lacks) found.push({ seq, filedAt });
     const last = page.at(-1);

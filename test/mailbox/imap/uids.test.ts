@@ -78,6 +78,17 @@ describe("mail that was there before", () => {
     ]);
   });
 
+  test("also mail of before 1970", async () => {
+    const { receive, open, numbers } = office();
+    const { seq } = await receive({ date: "Thu, 1 Jan 1970 00:00:00 +0100" });
+    const { seq: older } = await receive({ date: "Thu, 13 Feb 1969 23:32:54 -0330" });
+    await open();
+    expect(numbers("inbox")).toEqual([
+      [1, seq],
+      [2, older],
+    ]);
+  });
+
   test("a fill that was cut short goes on, around what was moved meanwhile", async () => {
     const { receive, open, numbers, store, box, change, runtime, folders, state } = office();
     const seqs: number[] = [];
