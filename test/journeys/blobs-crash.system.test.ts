@@ -13,7 +13,7 @@ import { mailer } from "../harness/mail/mail.ts";
 import { filesIn, keyOf } from "../harness/peers/remote-blobs.ts";
 import { noS3, type S3, startS3 } from "../harness/peers/s3.ts";
 import { begin, type Place, run, runJson, type Served, serve } from "../harness/servers/process.ts";
-import { attachmentOf, messageOf } from "./numbered-mail.ts";
+import { attachmentOf, isLong, messageOf } from "./numbered-mail.ts";
 
 const CONNECTIONS = 4;
 
@@ -65,9 +65,12 @@ async function readAll({ http }: Served, apiKey: string): Promise<Set<string>> {
     const page: Page = (await api.get<Page>(`/threads?limit=100${cursor === "" ? "" : `&cursor=${cursor}`}`)).body;
     for (const { id, subject } of page.threads) {
       const n = subject.replace("crash ", "");
-      const { body } = await api.get<{ messages: { attachments: { url: string }[] }[] }>(`/threads/${id}`);
+      const { body } = await api.get<{ messages: { id: string; attachments: { url: string }[] }[] }>(`/threads/${id}`);
       const file = await api.bytes(body.messages[0]?.attachments[0]?.url ?? "");
       expect([n, file.status, Buffer.from(file.body).equals(attachmentOf(n))]).toEqual([n, 200, true]);
+      const original = await api.bytes(`/api/ext/v1/messages/${body.messages[0]?.id}/original`);
+      const isWhole = Buffer.from(original.body).toString().endsWith(messageOf(n).replaceAll("\n", "\r\n"));
+      expect([n, original.status, isWhole]).toEqual([n, 200, true]);
       found.add(n);
     }
     cursor = page.nextCursor;
@@ -116,7 +119,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     const first = await serve(bare);
     await pour(first, "files", acknowledged, () => acknowledged.size >= 60);
     await first.kill("SIGTERM");
-    expect(filesIn(join(bare.data, "blobs")).length).toBe(acknowledged.size);
+    expect(filesIn(join(bare.data, "blobs")).length).toBe(acknowledged.size + [...acknowledged].filter(isLong).length);
 
     const server = await serve(place);
     for (const to of ["s3", "files"] as const) {

@@ -66,12 +66,17 @@ test("kill -9 under load loses nothing that was acknowledged and leaves nothing 
   }
   expect([...acknowledged].filter((n) => !found.has(n))).toEqual([]);
 
-  // Whatever is there, acknowledged or not, is whole: body, attachment and index.
+  // Whatever is there, acknowledged or not, is whole: body, attachment, octets and index.
   const inspect = async ([n, id]: [string, string]): Promise<void> => {
-    const { body } = await api.get<{ messages: { text: string; attachments: { url: string }[] }[] }>(`/threads/${id}`);
+    const { body } = await api.get<{ messages: { id: string; text: string; attachments: { url: string }[] }[] }>(
+      `/threads/${id}`,
+    );
     expect(body.messages.map((message) => message.text.trim())).toEqual([`body of ${n}`]);
     const attachment = await api.bytes(body.messages[0]?.attachments[0]?.url as string);
     expect(Buffer.from(attachment.body).equals(attachmentOf(n))).toBe(true);
+    const original = await api.bytes(`/api/ext/v1/messages/${body.messages[0]?.id}/original`);
+    const isWhole = Buffer.from(original.body).toString().endsWith(messageOf(n).replaceAll("\n", "\r\n"));
+    expect([n, original.status, isWhole]).toEqual([n, 200, true]);
   };
   await Promise.all([...found].map(inspect));
   const searched = await api.get<{ threads: unknown[] }>(

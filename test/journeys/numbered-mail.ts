@@ -4,6 +4,12 @@ import { createHash } from "node:crypto";
 /** The file of a message: 64 bytes. */
 export const attachmentOf = (n: string): Buffer => createHash("sha512").update(n).digest();
 
+/** True for every tenth message. Its octets are a file, because it has a long text before its parts, which no program shows. */
+export const isLong = (n: string): boolean => n.endsWith("0");
+
+const preambleOf = (n: string): string[] =>
+  isLong(n) ? Array.from({ length: 1_200 }, (_, i) => createHash("sha512").update(`${n} ${i}`).digest("hex")) : [];
+
 /** A message to owner@example.test. */
 export const messageOf = (n: string): string =>
   [
@@ -14,6 +20,7 @@ export const messageOf = (n: string): string =>
     "MIME-Version: 1.0",
     'Content-Type: multipart/mixed; boundary="b"',
     "",
+    ...preambleOf(n),
     "--b",
     "Content-Type: text/plain",
     "",
