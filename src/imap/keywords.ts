@@ -3,7 +3,7 @@
  * case of modified UTF-7 matters: of labels whose keywords differ by it alone, the first by name has the keyword, and the others
  * have it with a number.
  */
-import { FLAG_BITS, type ImapState } from "../mailbox/imap/uids.ts";
+import { FLAG_BITS, type FlagState } from "../mailbox/imap/uids.ts";
 import { labelKey } from "../mailbox/state/labels.ts";
 import { keywordToLabel, labelToKeyword } from "./grammar.ts";
 
@@ -31,15 +31,14 @@ export class Keywords {
   }
 
   /** The flags of a message, each once, as a list in parentheses. */
-  formatFlags({ read, flagged, kind, flags, labels }: ImapState): string {
-    const isDraft = kind === "draft";
-    const bits = read + 2 * flagged + 4 * Number(isDraft) + 8 * flags;
+  formatFlags({ read, flagged, draft, flags, labels }: FlagState): string {
+    const bits = read + 2 * flagged + 4 * draft + 8 * flags;
     let names = this.#ofBits.get(bits);
     if (names === undefined) {
       names = [
         ...(read ? ["\\Seen"] : []),
         ...(flagged ? ["\\Flagged"] : []),
-        ...(isDraft ? ["\\Draft"] : []),
+        ...(draft ? ["\\Draft"] : []),
         ...FLAG_BITS.flatMap(([name, bit]) => (flags & bit ? [name] : [])),
       ].join(" ");
       this.#ofBits.set(bits, names);

@@ -13,7 +13,7 @@ import type { ReadJournal } from "../journal/reads.ts";
 import type { ImapFolders } from "../mailbox/imap/imap-folders.ts";
 import { wantsLabelFolders } from "../mailbox/imap/label-folders.ts";
 import type { Octets } from "../mailbox/imap/octets.ts";
-import type { ImapFolder, ImapState } from "../mailbox/imap/uids.ts";
+import type { FlagState, ImapFolder } from "../mailbox/imap/uids.ts";
 import { listLabels } from "../mailbox/state/labels.ts";
 import { asUnavailable } from "../store/store.ts";
 import type { ParsingCore } from "../workers/parsing-core.ts";
@@ -232,13 +232,13 @@ export class ImapSession {
         await letOthersRun();
         this.#requireReach(view);
       }
-      const states = view.folder.states(seqs.slice(next, next + PORTION));
+      const states = view.folder.flagStates(seqs.slice(next, next + PORTION));
       const lines = states.flatMap((state) => this.#flagsLine(view, state, keywords, onlyNews) ?? []);
       if (lines.length > 0) await this.send(lines.join("\r\n"));
     }
   }
 
-  #flagsLine(view: View, state: ImapState, keywords: Keywords, onlyNews: boolean): string | undefined {
+  #flagsLine(view: View, state: FlagState, keywords: Keywords, onlyNews: boolean): string | undefined {
     const sequence = findSequenceNumber(view, state.uid);
     const flags = keywords.formatFlags(state);
     const isNew = noteFlagsIfNew(view, state, flags);

@@ -5,7 +5,7 @@
  * Invariant: a sequence number changes only with an EXPUNGE or VANISHED that the client was sent.
  */
 import type { ImapFolders } from "../mailbox/imap/imap-folders.ts";
-import type { ImapFolder, ImapState, Numbered } from "../mailbox/imap/uids.ts";
+import type { FlagState, ImapFolder, ImapState, Numbered } from "../mailbox/imap/uids.ts";
 import { SAVED, type SequenceSet } from "./grammar.ts";
 import type { Named } from "./mailbox-names.ts";
 
@@ -83,9 +83,16 @@ export function listRowsInSequenceSet({ rows, saved }: View, set: SequenceSet, b
 }
 
 /** The states of rows as they are now: not of what is gone, or has been written anew under another UID. */
-export function listRowStates({ folder }: Pick<View, "folder">, rows: readonly Numbered[]): ImapState[] {
+export const listRowStates = ({ folder }: Pick<View, "folder">, rows: readonly Numbered[]): ImapState[] =>
+  stillNumbered(rows, folder.states);
+
+/** The flags of rows as they are now, which cost less. */
+export const listRowFlags = ({ folder }: Pick<View, "folder">, rows: readonly Numbered[]): FlagState[] =>
+  stillNumbered(rows, folder.flagStates);
+
+function stillNumbered<T extends Numbered>(rows: readonly Numbered[], read: (seqs: readonly number[]) => T[]): T[] {
   const known = new Map(rows.map(({ seq, uid }) => [seq, uid]));
-  return folder.states([...known.keys()]).filter(({ seq, uid }) => known.get(seq) === uid);
+  return read([...known.keys()]).filter(({ seq, uid }) => known.get(seq) === uid);
 }
 
 /** The mailbox as it is now; undefined if it has not changed, or is gone. */
@@ -169,7 +176,7 @@ export function applyViewChanges(
 }
 
 /** A state that the client has not been told. */
-export function noteFlagsIfNew(view: View, { uid }: Pick<ImapState, "uid">, flags: string): boolean {
+export function noteFlagsIfNew(view: View, { uid }: Pick<FlagState, "uid">, flags: string): boolean {
   if (view.sentFlags.get(uid) === flags) return false;
   view.sentFlags.set(uid, flags);
   return true;

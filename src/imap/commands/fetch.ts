@@ -3,7 +3,13 @@ import { AppError } from "../../base/errors.ts";
 import { letOthersRun } from "../../base/pause.ts";
 import { changeMessages } from "../../mailbox/changing/message-changes.ts";
 import type { KnownOctets } from "../../mailbox/imap/octets.ts";
-import { type ImapState, listThreadIds, type Numbered } from "../../mailbox/imap/uids.ts";
+import {
+  type FlagState,
+  type ImapState,
+  listMessageIds,
+  listThreadIds,
+  type Numbered,
+} from "../../mailbox/imap/uids.ts";
 import {
   type Content,
   type Decoded,
@@ -29,6 +35,7 @@ import { type ImapSession, Refused, toImapRefusal } from "../session.ts";
 import {
   findSequenceNumber,
   isSetBeyondView,
+  listRowFlags,
   listRowStates,
   listRowsInSequenceSet,
   listUidGaps,
@@ -86,6 +93,7 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
   const wantsKnown = items.some(({ item }) => ["RFC822.SIZE", "ENVELOPE", "BODYSTRUCTURE"].includes(item));
   // The client knows them by that: also those that are gone (RFC 2180 §4.1), of which nothing is read.
   const isOfUids = items.every(({ item }) => item === "UID");
+  const isOfFlags = items.every(({ item }) => item === "FLAGS" || item === "UID" || item === "MODSEQ");
   const reply = new Reply(session);
   let failed: AppError | undefined;
   let isOneGone = false;
@@ -95,6 +103,18 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
     await reply.takeTurn();
     if (isOfUids) {
       for (const { uid } of portion) reply.add(`* ${findSequenceNumber(view, uid)} FETCH (UID ${uid})\r\n`);
+      await reply.flushLarge();
+      continue;
+    }
+    if (isOfFlags) {
+      const states = listRowFlags(view, portion);
+      if (states.length < portion.length) isOneGone = true;
+      // The journal keeps few of them.
+      session.reads.note(session.caller("fetch"), next > 0 ? [] : listMessageIds(session.core.db, states));
+      for (const state of states) {
+        const answers = items.map(({ item }) => formatFlagItem(item as FlagItem, view, state, keywords));
+        reply.add(`* ${findSequenceNumber(view, state.uid)} FETCH (${answers.join(" ")})\r\n`);
+      }
       await reply.flushLarge();
       continue;
     }
@@ -154,7 +174,7 @@ async function tellVanished(session: ImapSession, view: View, set: SequenceSet, 
 async function markSeen(session: ImapSession, view: View, rows: readonly Numbered[]): Promise<ReadonlySet<number>> {
   const { core } = session;
   const caller = session.writer("fetch");
-  const unread = listRowStates(view, rows).filter(({ read }) => read === 0);
+  const unread = listRowFlags(view, rows).filter(({ read }) => read === 0);
   const seqs = unread.map(({ seq }) => seq);
   if (seqs.length > 0) await core.store.enqueue((tx) => changeMessages(tx, caller, seqs, { read: true }, core.now()));
   return new Set(unread.map(({ uid }) => uid));
@@ -223,7 +243,7 @@ async function readAhead(all: readonly FetchedMessage[], first: number, reply: R
   for (; end < all.length && end < first + MOST_AHEAD && bytes < AHEAD_BYTES; end++) {
     const { needs, state } = all[end] as FetchedMessage;
     // A draft may be written anew meanwhile.
-    if (state.kind !== "draft") seqs[needs].push(state.seq);
+    if (!state.draft) seqs[needs].push(state.seq);
     if (needs !== "nothing") bytes += state.size;
   }
   const { octets } = reply.session;
@@ -241,7 +261,7 @@ async function readAndTell(fetched: FetchedMessage, ahead: Ahead, reply: Reply):
   const content = ahead.contents.get(state.seq);
   if (content) return tellWith(content);
   // It may have been written anew meanwhile.
-  if (state.kind === "draft" && view.folder.uidIn(state.seq) !== state.uid) return;
+  if (state.draft && view.folder.uidIn(state.seq) !== state.uid) return;
   if (needs === "all") await octets.withContent(state.seq, userId, tellWith);
   else {
     const header = ahead.headers.get(state.seq) ?? (await octets.header(state.seq, userId));
@@ -266,6 +286,17 @@ async function write(fetched: FetchedMessage, reply: Reply, header: () => string
   reply.add(")\r\n");
 }
 
+/** Items that the flags of a message tell. */
+type FlagItem = "FLAGS" | "UID" | "MODSEQ";
+
+function formatFlagItem(item: FlagItem, view: View, state: FlagState, keywords: Keywords): string {
+  if (item === "UID") return `UID ${state.uid}`;
+  if (item === "MODSEQ") return `MODSEQ (${state.modseq})`;
+  const flags = keywords.formatFlags(state);
+  view.sentFlags.set(state.uid, flags);
+  return `FLAGS ${flags}`;
+}
+
 /** An item whose answer is short. */
 type ShortItem = Exclude<FetchItem, { item: "SECTION" | "BINARY.SIZE" }>;
 
@@ -281,15 +312,10 @@ function answerTo(
   content?: Content,
 ): string {
   switch (item.item) {
-    case "FLAGS": {
-      const flags = keywords.formatFlags(state);
-      view.sentFlags.set(state.uid, flags);
-      return `FLAGS ${flags}`;
-    }
+    case "FLAGS":
     case "UID":
-      return `UID ${state.uid}`;
     case "MODSEQ":
-      return `MODSEQ (${state.modseq})`;
+      return formatFlagItem(item.item, view, state, keywords);
     case "INTERNALDATE":
       return `INTERNALDATE ${formatImapDateTime(state.filedAt)}`;
     case "EMAILID":

@@ -95,7 +95,7 @@ export async function runImapStore(session: ImapSession, parser: Parser, byUid: 
     failed.push(...changed.stale);
     const keywords = session.keywordsIn(view.folder.mailboxId);
     if (silent && !session.enabled.has("CONDSTORE")) {
-      for (const state of folder.states(changed.own)) view.sentFlags.set(state.uid, keywords.formatFlags(state));
+      for (const state of folder.flagStates(changed.own)) view.sentFlags.set(state.uid, keywords.formatFlags(state));
     } else await session.tellFlags(view, changed.own, keywords);
   }
   if (failed.length === 0) return "STORE completed";

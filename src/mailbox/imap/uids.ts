@@ -28,27 +28,6 @@ export const FLAG_BITS: readonly (readonly [name: string, bit: number])[] = NAME
 /** Bit of each flag by its lower-case name. */
 export const BIT_OF: ReadonlyMap<string, number> = new Map(FLAG_BITS.map(([name, bit]) => [name.toLowerCase(), bit]));
 
-interface StateRow {
-  seq: number;
-  id: string;
-  threadSeq: number;
-  kind: "received" | "sent" | "draft";
-  folder: Folder;
-  read: number;
-  flagged: number;
-  filedAt: number;
-  uid: number;
-  modseq: number;
-  flags: number;
-  size: number;
-}
-
-/** A message of a folder as it is now, without its content. */
-export interface ImapState extends StateRow {
-  /** Labels of the message's conversation. */
-  labels: readonly string[];
-}
-
 /** A message of a folder, as IMAP numbers it. */
 export interface Numbered {
   uid: number;
@@ -56,6 +35,33 @@ export interface Numbered {
   seq: number;
   modseq: number;
 }
+
+interface FlagRow extends Numbered {
+  threadSeq: number;
+  draft: 0 | 1;
+  read: 0 | 1;
+  flagged: 0 | 1;
+  flags: number;
+}
+
+interface StateRow extends FlagRow {
+  id: string;
+  kind: "received" | "sent" | "draft";
+  folder: Folder;
+  filedAt: number;
+  size: number;
+}
+
+/** Labels of a message's conversation. */
+interface Labelled {
+  labels: readonly string[];
+}
+
+/** The flags of a message of a folder as they are now. */
+export type FlagState = FlagRow & Labelled;
+
+/** A message of a folder as it is now, without its content. */
+export type ImapState = StateRow & Labelled;
 
 const NONE: readonly string[] = [];
 
@@ -117,6 +123,11 @@ const LABELS: Layout = {
 // `+?`: see store/statement.ts.
 const numberStatements = (layout: Layout) => {
   const { folders, numbers, byUid, owner, withFlags, flags, isDeleted, isUnchanged, has, vanished } = layout;
+  // A string costs more than all numbers of a row.
+  const flagColumns = `messages.seq, thread_seq AS threadSeq, kind = 'draft' AS draft, read, flagged, ${numbers}.uid,
+    ${numbers}.modseq, ${flags} AS flags`;
+  const given = `FROM json_each(?2) AS given CROSS JOIN ${withFlags} CROSS JOIN messages
+    WHERE ${numbers}.message_seq = given.value AND ${owner} = +?1 AND messages.seq = given.value AND ${isUnchanged}`;
   return {
     all: statement<Numbered, [id: number]>(
       `SELECT uid, message_seq AS seq, modseq FROM ${byUid} WHERE ${owner} = ? ORDER BY uid`,
@@ -128,11 +139,9 @@ const numberStatements = (layout: Layout) => {
       `SELECT DISTINCT uid FROM ${vanished} WHERE ${owner} = ? AND modseq > ? ORDER BY uid`,
     ),
     states: statement<StateRow, [id: number, seqs: string]>(
-      `SELECT messages.seq, messages.id, thread_seq AS threadSeq, kind, messages.folder, read, flagged, filed_at AS filedAt,
-         size, ${numbers}.uid, ${numbers}.modseq, ${flags} AS flags
-       FROM json_each(?2) AS given CROSS JOIN ${withFlags} CROSS JOIN messages
-       WHERE ${numbers}.message_seq = given.value AND ${owner} = +?1 AND messages.seq = given.value AND ${isUnchanged}`,
+      `SELECT ${flagColumns}, messages.id, kind, messages.folder, filed_at AS filedAt, size ${given}`,
     ),
+    flagStates: statement<FlagRow, [id: number, seqs: string]>(`SELECT ${flagColumns} ${given}`),
     uidIn: statement<{ uid: number }, [id: number, seq: number]>(
       `SELECT ${numbers}.uid FROM ${withFlags} WHERE ${owner} = +? AND ${numbers}.message_seq = +? AND ${isUnchanged}`,
     ),
@@ -205,6 +214,9 @@ const statements = {
     "SELECT DISTINCT folder_id AS id FROM imap_messages WHERE message_seq IN (SELECT value FROM json_each(?))",
   ),
   renumber: statement<unknown, [uid: number, seq: number]>("UPDATE imap_messages SET uid = ? WHERE message_seq = ?"),
+  messageIds: statement<{ id: string }, [seqs: string]>(
+    "SELECT id FROM messages WHERE seq IN (SELECT value FROM json_each(?))",
+  ),
   threadIds: statement<{ seq: number; id: string }, [seqs: string]>(
     "SELECT seq, id FROM threads WHERE seq IN (SELECT value FROM json_each(?))",
   ),
@@ -239,6 +251,11 @@ export interface FlagChange {
 /** Answers that both kinds of mailboxes give in the same way. They are as of now, whenever the row was read. */
 export function numberedFolder(db: Db, numbers: typeof mailNumbers, row: NumberedRow) {
   const { id, mailboxId } = row;
+  const withLabels = <T extends FlagRow>(rows: readonly T[]): (T & Labelled)[] => {
+    const labelled = hasLabels(db, mailboxId) ? rows.map(({ threadSeq }) => threadSeq) : [];
+    const labels = listThreadLabels(db, [...new Set(labelled)]);
+    return rows.map((row) => Object.assign(row, { labels: labels.get(row.threadSeq) ?? NONE }));
+  };
   return {
     ...row,
     /** Lists the mail by UID. */
@@ -254,12 +271,10 @@ export function numberedFolder(db: Db, numbers: typeof mailNumbers, row: Numbere
             .all(id, modseq)
             .map(({ uid }) => uid),
     /** The states of those of these messages (messages.seq) that are in the mailbox. */
-    states(seqs: readonly number[]): ImapState[] {
-      const rows = numbers.states(db).all(id, JSON.stringify(seqs));
-      const labelled = hasLabels(db, mailboxId) ? rows.map(({ threadSeq }) => threadSeq) : [];
-      const labels = listThreadLabels(db, [...new Set(labelled)]);
-      return rows.map((row) => Object.assign(row, { labels: labels.get(row.threadSeq) ?? NONE }));
-    },
+    states: (seqs: readonly number[]): ImapState[] => withLabels(numbers.states(db).all(id, JSON.stringify(seqs))),
+    /** The flags of those, which cost less. */
+    flagStates: (seqs: readonly number[]): FlagState[] =>
+      withLabels(numbers.flagStates(db).all(id, JSON.stringify(seqs))),
     /** The UID of a message (messages.seq); undefined if it is not in the mailbox. */
     uidIn: (seq: number): number | undefined => numbers.uidIn(db).get(id, seq)?.uid,
     /** Counts the mail, and how much of it is not read. */
@@ -354,6 +369,13 @@ export function setImapFlagsInAllFolders(tx: Tx, seqs: readonly number[], change
   for (const { id } of statements.listHoldingFolders(tx).all(given)) changed += setFlags(tx, id, given, change);
   return changed;
 }
+
+/** The ids of messages. */
+export const listMessageIds = (db: Db, messages: readonly Pick<Numbered, "seq">[]): string[] =>
+  statements
+    .messageIds(db)
+    .all(JSON.stringify(messages.map(({ seq }) => seq)))
+    .map(({ id }) => id);
 
 /** The ids of the conversations of messages, by threads.seq. */
 export function listThreadIds(db: Db, states: readonly Pick<ImapState, "threadSeq">[]): Map<number, string> {
