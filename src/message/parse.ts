@@ -87,6 +87,9 @@ export interface ParsedMessage {
   text: string;
   /** HTML as received and decoded, not sanitised. */
   html?: string;
+  /** Offsets in the bytes of the message of the parts that `text` and `html` are all of, and that are no files of forms. */
+  textStart?: number;
+  htmlStart?: number;
   attachments: ParsedAttachment[];
   /** A program wrote it in response to mail (RFC 3834 §5). */
   autoSubmitted: boolean;
@@ -142,7 +145,8 @@ function makeOriginalAttachment(buffer: Buffer): ParsedAttachment {
   return { filename: "original.eml", contentType: "message/rfc822", content, inline: false, source };
 }
 
-type Envelope = Omit<ParsedMessage, "text" | "html" | "attachments" | "problem">;
+type Content = "text" | "html" | "textStart" | "htmlStart" | "attachments";
+type Envelope = Omit<ParsedMessage, Content | "problem">;
 
 function readHeaderEnvelope(fields: readonly HeaderField[]): Envelope {
   const addresses = (name: string) => parseAddressList(listHeaders(fields, name).join(", ")).map(withoutFalseName);
@@ -207,7 +211,7 @@ async function parseMessageContent(
   structure: Part,
   guess: Guess,
   budget: Budget,
-): Promise<Pick<ParsedMessage, "text" | "html" | "attachments">> {
+): Promise<Pick<ParsedMessage, Content>> {
   const body = chooseBody(structure);
   const texts = new Map<Part, string>();
   for (const part of new Set([...body.text, ...body.html]))
@@ -248,7 +252,16 @@ async function parseMessageContent(
     const { contentType, contentId } = attachment;
     attachment.inline = IMAGE_TYPE.test(contentType) && shown.delete(contentId);
   }
-  return { text, ...(html === undefined ? {} : { html }), attachments };
+  const startOf = (wanted: string | undefined) =>
+    texts.entries().find(([part, text]) => text !== "" && text === wanted && part.start < length)?.[0].start;
+  const [textStart, htmlStart] = [startOf(text), startOf(html)];
+  return {
+    text,
+    ...(html !== undefined && { html }),
+    ...(textStart !== undefined && { textStart }),
+    ...(htmlStart !== undefined && { htmlStart }),
+    attachments,
+  };
 }
 
 /** True for HTML with neither text, hidden or not, nor images. */

@@ -1,6 +1,6 @@
 /**
- * Keeps the octets of a message without what its attachments hold already. The encoded content of an attachment is cut out where
- * encoding its bytes again gives exactly these octets; the skeleton is what remains, with the cuts, which say how to put it back.
+ * Keeps the octets of a message without what its attachments, its text and its HTML hold already. Their encoded content is cut out
+ * where encoding it again gives exactly these octets; the skeleton is what remains, with the cuts, which say how to put it back.
  * All that would not come back exactly stays in the skeleton. Pure.
  *
  * A skeleton is packed as one string of bytes: the version, the CRC-32 of all behind it, the number of bytes in the frame, and a
@@ -23,7 +23,7 @@ export interface Skeleton {
 export interface Cut {
   /** Offset in the skeleton. */
   at: number;
-  /** Number of the attachment. */
+  /** Number of the attachment, or TEXT or HTML. */
   position: number;
   /** Bytes of its content. */
   size: number;
@@ -33,9 +33,9 @@ export interface Cut {
   lineEnd: "\r\n" | "\n";
 }
 
-/** An attachment, and the offsets in the octets between which its content lies, encoded. */
+/** An attachment or text, and the offsets in the octets between which its content lies, encoded. */
 export interface EncodedPart {
-  /** Number of the attachment. */
+  /** Number of the attachment, or TEXT or HTML. */
   position: number;
   start: number;
   end: number;
@@ -50,22 +50,31 @@ export class DamagedSkeleton extends Error {
   override readonly name = "DamagedSkeleton";
 }
 
-/** Bytes of the smallest content that is cut out: a smaller one saves little, and each is one more file to read. */
-const LEAST_CONTENT = 1_024;
+/** Bytes of the smallest file that is cut out: a smaller one saves little, and each is one more to read. */
+const LEAST_FILE = 1_024;
+/** Bytes of texts that are cut out: larger ones are not read on the main thread beside the skeleton. */
+const LEAST_TEXT = 64;
+export const LARGEST_TEXT = 64 * 1024;
 /** More attachments than any message is taken apart into. */
 const MOST_CUTS = 10_000;
+/** The text of the message and its HTML as they came, in UTF-8, with CRLF at the end of each line: beyond all attachments. */
+export const TEXT = 1_000_000;
+export const HTML = 1_000_001;
 /** Octets of a whole message; smtp.maxMessageBytes allows half of it. */
 export const MOST_OCTETS = 2 ** 31 - 1;
 /** Octets that are encoded at a time, and that a piece of a stream has at most. */
 const PIECE = 256 * 1024;
 
-/** Cuts the content of attachments out of the octets of a message. Linear time; with nothing to cut, no copy. */
+/** Cuts the content of attachments and texts out of the octets of a message. Linear time; with nothing to cut, no copy. */
 export function cutSkeleton(octets: Uint8Array, parts: readonly EncodedPart[]): Skeleton {
   const kept: Uint8Array[] = [];
   const cuts: Cut[] = [];
   let [at, end] = [0, 0];
   for (const part of parts.toSorted((a, b) => a.start - b.start)) {
-    if (part.start < end || part.content.length < LEAST_CONTENT || cuts.length === MOST_CUTS) continue;
+    const { length } = part.content;
+    const isText = part.position === TEXT || part.position === HTML;
+    const isCut = isText ? length >= LEAST_TEXT && length <= LARGEST_TEXT : length >= LEAST_FILE;
+    if (part.start < end || !isCut || cuts.length === MOST_CUTS) continue;
     const found = findContent(octets, part);
     if (found === undefined) continue;
     kept.push(octets.subarray(end, found.start));

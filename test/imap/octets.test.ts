@@ -6,6 +6,7 @@ import { afterEach, beforeAll, describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { sweepUnnamedBlobs } from "../../src/mailbox/changing/removal.ts";
 import { describeKeptOctets, listKeptHeaders } from "../../src/mailbox/reading/kept-octets.ts";
+import { HTML, TEXT, unpackSkeleton } from "../../src/message/skeleton.ts";
 import { attachments, messageOctets, octetsWaiting } from "../../src/store/schema.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
@@ -75,7 +76,33 @@ const file = (encoded: string): string =>
   lines("Content-Type: application/pdf; name=a.pdf; x=1", "Content-Transfer-Encoding: BASE64", "") + encoded;
 const sound = base64(noise(5_000), 76);
 
+/** Text and HTML that stand as they are; `first` is what their first lines begin with. */
+const alternatives = (first = ""): string =>
+  lines(
+    ...[...HEADER, "Subject: Both", "MIME-Version: 1.0", "Content-Type: multipart/alternative; boundary=c", ""],
+    ...[
+      "--c",
+      "Content-Type: text/plain; charset=utf-8",
+      "",
+      `${first}Grüße`,
+      "",
+      ...Array(9).fill("Some words. "),
+      "",
+    ],
+    ...["--c", "Content-Type: text/html; charset=utf-8", "", `${first}<p>Grüße`, ...Array(9).fill("<b>Words</b>"), ""],
+    "--c--",
+  );
+
 const MAIL: [what: string, message: string][] = [
+  ["of text and HTML that stand as they are", alternatives()],
+  ["of text and HTML below blank lines", alternatives("\r\n \r\n")],
+  ["of text and HTML with marks of byte order", alternatives("\ufeff\ufeff")],
+  [
+    "of text that equals its HTML",
+    alternatives()
+      .replaceAll(/<[^>]+>|Some /g, "")
+      .replaceAll("words. ", "Words"),
+  ],
   [
     "signed with OpenPGP, odd spaces and all",
     lines(
@@ -464,7 +491,10 @@ test("the header of mail that packs well is not unpacked on the main thread if i
     [2_000, true],
     [4_000, false],
   ] as const) {
-    await arrives(lines(...HEADER, "Subject: Equal lines", "", ...Array<string>(count).fill("a".repeat(76))));
+    const encoded = "Content-Transfer-Encoding: quoted-printable";
+    await arrives(
+      lines(...HEADER, "Subject: Equal lines", encoded, "", ...Array<string>(count).fill("=61".repeat(25))),
+    );
     const row = db.select().from(messageOctets).all().at(-1);
     expect(row?.skeleton?.length).toBeLessThan(1_000);
     const seq = row?.messageSeq ?? 0;
@@ -501,6 +531,16 @@ describe("octets that are not whole", () => {
     expect(await last("INBOX", "ENVELOPE")).toContain('"Parts"');
     it.lines.length = 0;
   });
+});
+
+test("text and HTML that came as they are are kept once", async () => {
+  await arrives(alternatives());
+  const { skeleton, size } = it.core.db.select().from(messageOctets).all().at(-1) ?? { skeleton: null, size: 0 };
+  const { bytes, cuts } = unpackSkeleton(skeleton ?? new Uint8Array(), size);
+  expect(cuts.map(({ position }) => position)).toEqual([TEXT, HTML]);
+  expect(Buffer.from(bytes).toString()).not.toMatch(/words/i);
+  await arrives(lines(...HEADER, "Subject: Plain", "", ...Array(9).fill("Some words.")));
+  expect(await last("INBOX", "BODY.PEEK[HEADER.FIELDS (SUBJECT)]")).toBe("Subject: Plain\r\n\r\n");
 });
 
 test("those of large mail are a blob, which stays as long as the message", async () => {

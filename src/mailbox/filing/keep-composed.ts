@@ -1,6 +1,7 @@
 /** Prepares the octets of mail that was filed without any for keeping. Uses no database, so that a parser can run it. */
 import { createHtmlBudget } from "../../message/markup.ts";
 import { parseMessage } from "../../message/parse.ts";
+import { unpackText } from "../../message/reading.ts";
 import { cutSkeleton } from "../../message/skeleton.ts";
 import type { Blobs } from "../../store/blobs.ts";
 import {
@@ -10,7 +11,7 @@ import {
   describeOctets,
   type OctetsParts,
 } from "../reading/composers.ts";
-import { digestOctets, type KeptOctets, keepOctets, NO_TOP } from "./keep-octets.ts";
+import { digestOctets, type KeptOctets, keepOctets, locateTexts, NO_TOP } from "./keep-octets.ts";
 
 /** Runs `keepComposed` elsewhere, for `owner` (an id) who waits for it, or as bulk work. @throws AppError server_error 503 if it cannot be done now */
 export type KeepComposed = (parts: OctetsParts, owner?: string) => Promise<KeptOctets>;
@@ -18,13 +19,14 @@ export type KeepComposed = (parts: OctetsParts, owner?: string) => Promise<KeptO
 /** Composes a stored message, and prepares its octets for keeping. Rejects with the error of a blob that cannot be read or written. */
 export async function keepComposed(parts: OctetsParts, blobs: Pick<Blobs, "read" | "write">): Promise<KeptOctets> {
   const bytes = await composeMessageFile(parts, blobs.read, parts.trace);
-  const { attachments } = await parseMessage(bytes, createHtmlBudget());
+  const parsed = await parseMessage(bytes, createHtmlBudget());
   const positions = new Map(parts.files.map(({ blob }, position) => [blob, position]));
-  const encoded = attachments.flatMap(({ source, content }) => {
+  const files = parsed.attachments.flatMap(({ source, content }) => {
     const position = positions.get(digestOctets(content).toString("hex"));
     return source && position !== undefined ? [{ ...source, position, content }] : [];
   });
-  return keepOctets({ bytes, skeleton: cutSkeleton(bytes, encoded) }, NO_TOP, blobs);
+  const texts = locateTexts(bytes, parsed, { text: parts.text, html: parts.html && unpackText(parts.html) });
+  return keepOctets({ bytes, skeleton: cutSkeleton(bytes, [...files, ...texts]) }, NO_TOP, blobs);
 }
 
 /** Does on this thread what a server has its parsers do. */

@@ -6,7 +6,16 @@ import { domainToASCII } from "node:url";
 import { type FieldLines, isBccField, isIndentedAt, readFieldLines, withoutRanges } from "../../message/headers.ts";
 import { formatBodyStructure, formatImapEnvelope, openMessageContent } from "../../message/imap-data.ts";
 import type { ParsedMessage } from "../../message/parse.ts";
-import { cutSkeleton, packSkeleton, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
+import {
+  cutSkeleton,
+  type EncodedPart,
+  HTML,
+  LARGEST_TEXT,
+  packSkeleton,
+  type Skeleton,
+  TEXT,
+  unpackSkeleton,
+} from "../../message/skeleton.ts";
 import type { Blobs } from "../../store/blobs.ts";
 import type { HiddenOctets } from "../../store/schema.ts";
 
@@ -48,13 +57,36 @@ export const LARGEST_IN_ROW = 64 * 1024;
 /** Most characters of an envelope that is kept. */
 export const LONGEST_KEPT = 4_000;
 
-/** Cuts the attachments out of the octets of a message. */
-export function cutOctets(bytes: Uint8Array, attachments: ParsedMessage["attachments"]): CutOctets {
-  const parts = attachments.flatMap(({ source, content }, position) =>
+/** Cuts attachments and texts out of the octets of a message. */
+export function cutOctets(bytes: Uint8Array, message: ParsedMessage): CutOctets {
+  const files = message.attachments.flatMap(({ source, content }, position) =>
     source ? { ...source, position, content } : [],
   );
-  return { bytes, skeleton: cutSkeleton(bytes, parts) };
+  return { bytes, skeleton: cutSkeleton(bytes, [...files, ...locateTexts(bytes, message, message)]) };
 }
+
+/** Finds out where the stored text and HTML of a message may stand in its octets as they are. `found`: by parsing these. */
+export function locateTexts(
+  bytes: Uint8Array,
+  found: Pick<ParsedMessage, "textStart" | "htmlStart">,
+  { text, html }: { text: string; html?: string | undefined },
+): EncodedPart[] {
+  const locate = (position: number, text: string | undefined, start: number | undefined) => {
+    if (text === undefined || start === undefined || text.length > LARGEST_TEXT) return [];
+    // It would be lost where HTML is unpacked.
+    if (text.startsWith("\ufeff")) return [];
+    const content = toLines(text);
+    let at = start;
+    while (bytes[at] === CR || bytes[at] === LF) at++;
+    return { position, start: at, end: at + content.length, content };
+  };
+  return [locate(TEXT, text, found.textStart), locate(HTML, html, found.htmlStart)].flat();
+}
+
+const [CR, LF] = [0x0d, 0x0a];
+
+/** A stored text as it stands in octets, if it came as it is. */
+export const toLines = (text: string): Buffer => Buffer.from(text.replaceAll("\n", "\r\n"));
 
 /** Packs octets below lines of this server. Rejects with the error of the file system if a large one cannot be written. */
 export async function keepOctets(

@@ -21,7 +21,8 @@ import { extractJunkTokens } from "../junk/tokens.ts";
 import { type CutOctets, cutOctets, type KeptOctets, keepOctets, NO_TOP, type TopLines } from "./keep-octets.ts";
 
 /** A message ready to be filed, into one mailbox or several. */
-export interface PreparedMessage extends Omit<ParsedMessage, "sender" | "html" | "attachments" | "autoSubmitted"> {
+export interface PreparedMessage
+  extends Omit<ParsedMessage, "sender" | "html" | "textStart" | "htmlStart" | "attachments" | "autoSubmitted"> {
   /** Folded, without reply and forward prefixes. */
   subjectKey: string;
   /** The subject has a reply prefix. */
@@ -98,8 +99,8 @@ export async function readForFiling(
   // Of the fields as they came: parsing decodes those in 8-bit charsets.
   const fingerprint = fingerprintMessage(bytes, structure?.header);
   const read = await parseMessage(bytes, budget, structure);
-  const { html, attachments, autoSubmitted: _, sender: __, ...parsed } = read;
-  const cut = cutOctets(bytes, attachments);
+  const { html, textStart: _, htmlStart: __, attachments, autoSubmitted: ___, sender: ____, ...parsed } = read;
+  const cut = cutOctets(bytes, read);
   const stored: PreparedAttachment[] = [];
   for (const { content, source: _, ...attachment } of attachments) {
     stored.push({ ...attachment, size: content.byteLength, blob: await blobs.write(content) });

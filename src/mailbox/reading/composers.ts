@@ -12,9 +12,9 @@ import {
   openMessageContent,
 } from "../../message/imap-data.ts";
 import { unpackText } from "../../message/reading.ts";
-import { DamagedSkeleton, readOctets, unpackSkeleton } from "../../message/skeleton.ts";
+import { DamagedSkeleton, HTML, LARGEST_TEXT, readOctets, TEXT, unpackSkeleton } from "../../message/skeleton.ts";
 import type { HiddenOctets } from "../../store/schema.ts";
-import { digestOctets, withoutHidden } from "../filing/keep-octets.ts";
+import { digestOctets, toLines, withoutHidden } from "../filing/keep-octets.ts";
 
 /** Parts of a message from which its file is composed. */
 export interface StoredParts {
@@ -50,6 +50,9 @@ export interface KeptParts {
   size: number;
   /** Ranges that the reader does not see. */
   hidden: readonly HiddenOctets[];
+  /** The stored text, and HTML as it came, packed by packText; empty where they are too large to be cut out. */
+  text: string;
+  html: Uint8Array | null;
   files: readonly Pick<StoredPart, "blob" | "size">[];
 }
 
@@ -67,21 +70,32 @@ export const blobsOfParts = (parts: StoredParts | KeptParts): string[] => [
 
 /** Puts kept octets together. @throws DamagedSkeleton if they are not those that were kept; the error of a blob that cannot be read */
 async function restoreOctets(
-  { skeleton, digest, size, hidden, files }: KeptParts,
+  { skeleton, digest, size, hidden, ...parts }: KeptParts,
   readBlob: ReadBlob,
 ): Promise<Buffer> {
   const packed = typeof skeleton === "string" ? await readBlob(skeleton) : skeleton;
-  // The attachment that is read in pieces.
+  // The attachment or text that is read in pieces.
   let opened: { position: number; content: Uint8Array } | undefined;
   const bytes = await readOctets(unpackSkeleton(packed, size), async (position, from, to) => {
-    const file = files[position];
-    if (!file) throw new DamagedSkeleton(`there is no attachment ${position}`);
-    if (opened?.position !== position) opened = { position, content: await readBlob(file.blob) };
+    if (opened?.position !== position) opened = { position, content: await readCutContent(parts, position, readBlob) };
     return opened.content.subarray(from, to);
   });
   const octets = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (!digestOctets(octets).equals(digest)) throw new DamagedSkeleton("they have another digest");
   return withoutHidden(octets, hidden);
+}
+
+/** Content that was cut out of octets. @throws DamagedSkeleton if there is none; the error of a blob that cannot be read */
+async function readCutContent(
+  { text, html, files }: Pick<KeptParts, "text" | "html" | "files">,
+  position: number,
+  readBlob: ReadBlob,
+): Promise<Uint8Array> {
+  if (position === TEXT) return toLines(text);
+  if (position === HTML) return toLines(html ? unpackText(html, LARGEST_TEXT) : "");
+  const file = files[position];
+  if (!file) throw new DamagedSkeleton(`there is no attachment ${position}`);
+  return await readBlob(file.blob);
 }
 
 type ReadBlob = (name: string) => Promise<Uint8Array>;

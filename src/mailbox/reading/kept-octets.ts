@@ -1,6 +1,6 @@
 /** Reads the octets of messages that were kept as they came or left (rules: Octets). */
 import { eq, sql } from "drizzle-orm";
-import { DamagedSkeleton, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
+import { DamagedSkeleton, LARGEST_TEXT, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
 import { readMessageHeader } from "../../message/structure.ts";
 import type { Reader } from "../../store/core.ts";
 import { type HiddenOctets, messageOctets, messages } from "../../store/schema.ts";
@@ -31,6 +31,12 @@ const statements = prepared((db) => ({
 const SEQS = "(SELECT value FROM json_each(?))";
 const packedRows = statement<{ seq: number; skeleton: Uint8Array | null; blob: string | null }, [seqs: string]>(
   `SELECT message_seq AS seq, skeleton, blob FROM message_octets WHERE message_seq IN ${SEQS}`,
+);
+const textRows = statement<{ seq: number; text: string; html: Uint8Array | null }, [seqs: string]>(
+  // Packed, HTML may be longer than it is.
+  `SELECT message_seq AS seq, iif(octet_length(text) <= ${LARGEST_TEXT}, text, '') AS text,
+     iif(octet_length(html_source) <= ${2 * LARGEST_TEXT}, html_source, NULL) AS html
+   FROM message_bodies WHERE message_seq IN ${SEQS}`,
 );
 const fileRows = statement<{ seq: number; blob: string; size: number }, [seqs: string]>(
   `SELECT message_seq AS seq, blob, size FROM attachments WHERE message_seq IN ${SEQS} ORDER BY message_seq, position`,
@@ -113,9 +119,15 @@ export function listKeptParts(db: Db, kept: readonly KeptDescription[]): Map<num
       .map(({ seq, skeleton, blob }) => [seq, skeleton ?? blob]),
   );
   const files = Map.groupBy(fileRows(db).all(seqs), ({ seq }) => seq);
+  const texts = new Map(
+    textRows(db)
+      .all(seqs)
+      .map(({ seq, ...texts }) => [seq, texts]),
+  );
   const parts = new Map<number, KeptParts>();
   for (const { seq, digest, size, hidden, skeleton = packed.get(seq) } of kept) {
-    if (skeleton) parts.set(seq, { skeleton, digest, size, hidden, files: files.get(seq) ?? [] });
+    const text = texts.get(seq);
+    if (skeleton && text) parts.set(seq, { skeleton, digest, size, hidden, ...text, files: files.get(seq) ?? [] });
   }
   return parts;
 }
@@ -156,6 +168,7 @@ function headerIn(packed: Uint8Array, { size, hidden }: KeptDescription): Buffer
   const beginning = Buffer.from(bytes.buffer, bytes.byteOffset, cuts[0]?.at ?? bytes.byteLength);
   const visible = withoutHidden(beginning, hidden);
   const { bodyStart } = readMessageHeader(visible);
-  // All of a message may be an attachment of it, which has the original.
-  return cuts[0] && bodyStart >= visible.length ? undefined : visible.subarray(0, bodyStart);
+  // All of a message may be an attachment of it, which has the original; its text often follows the header.
+  const isCut = cuts[0] && bodyStart >= visible.length && !/\n\r?\n$/.test(visible.toString("latin1", bodyStart - 3));
+  return isCut ? undefined : visible.subarray(0, bodyStart);
 }
