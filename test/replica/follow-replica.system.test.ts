@@ -1,8 +1,10 @@
 /** Two machines: a server, its standby, what happens to them in order, and back again. */
 import { describe, expect, test } from "bun:test";
+import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { apiClient } from "../harness/clients/api.ts";
+import { fetchAll, imapAccount } from "../harness/clients/imap-client.ts";
 import { temporaryFolder } from "../harness/folder.ts";
 import { mailer } from "../harness/mail/mail.ts";
 import { startS3 } from "../harness/peers/s3.ts";
@@ -120,6 +122,43 @@ describe.skipIf(noReplica !== undefined)(`a standby${noReplica === undefined ? "
     await third.kill("SIGTERM");
     await restarted.kill("SIGTERM");
   }, 240_000);
+
+  test("serves octets byte for byte, those in files where both machines read them, and so does the server that it becomes", async () => {
+    const s3 = await startS3();
+    const text = randomBytes(60_000).toString("hex").replace(/.{76}/g, "$&\r\n");
+    const messages = ["short", text].map((body, n) => `From: ben@elsewhere.test\r\nSubject: ${n}\r\n\r\n${body}\r\n`);
+    const places = { MAILROOM_BLOBS: s3.url.replace("/team", "/files"), MAILROOM_IMAPS: "127.0.0.1:0" };
+    const { apiKey, ...place } = await replicatedPlace(s3);
+    const one = { ...place, env: { ...place.env, ...places } };
+    const first = await serve(one);
+    const two = { data: temporaryFolder(), env: { ...one.env, MAILROOM_BASE_URL: "https://two.example" } };
+    const second = await start(two, "standby");
+    await joinTo(one, two);
+    const sender = mailer(first.mx);
+    for (const message of messages) await sender.send({ from: "ben@elsewhere.test", to: OWNER }, message);
+    sender.close();
+    await shows(second, apiKey, ["0", "1"]);
+
+    /** The originals, in the order of their subjects. */
+    async function originals({ http }: Pick<Served, "http">): Promise<string[]> {
+      const api = apiClient(http, apiKey);
+      const { body } = await api.get<{ messages: Message[] }>("/messages");
+      const found = body.messages.toSorted((a, b) => a.subject.localeCompare(b.subject));
+      const all = await Promise.all(found.map(({ id }) => api.bytes(`/api/ext/v1/messages/${id}/original`)));
+      return all.map((answer) => Buffer.from(answer.body).toString());
+    }
+    const before = await originals(first);
+    expect(before.map((octets, n) => octets.endsWith(messages[n] ?? "none"))).toEqual([true, true]);
+    expect(Bun.deepEquals(await originals(second), before)).toBe(true);
+    await first.kill("SIGTERM");
+    const { ready } = await runJson<{ ready: Record<string, string> }>(two, "promote");
+    expect(Bun.deepEquals(await originals({ http: `http://${ready.http}` }), before)).toBe(true);
+    const app = await imapAccount(Number(ready.imaps?.split(":")[1]), OWNER, apiKey);
+    const fetched = (await fetchAll(app, "INBOX")).mail.map(({ octets }) => octets);
+    app.end();
+    expect(Bun.deepEquals(fetched, before)).toBe(true);
+    await second.kill("SIGTERM");
+  }, 120_000);
 
   test("a promotion that is killed goes on at the next start, and one without a standby that runs works, too", async () => {
     const s3 = await startS3();
