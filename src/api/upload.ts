@@ -4,13 +4,15 @@
  *
  * Invariant: a `content` in what is read names a file of this request.
  */
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
-import { Busboy, type BusboyFileStream } from "@fastify/busboy";
+import { once } from "node:events";
+import type { Readable } from "node:stream";
+import { Dicer } from "@fastify/busboy";
 import { AppError } from "../base/errors.ts";
 import { collectGarbageSoon, LARGE_BYTES } from "../base/memory.ts";
 import { type FileKeeper, type UploadedFile, uploadName } from "../compose/attached-files.ts";
 import { type AttachmentRequest, MOST_ATTACHMENTS } from "../compose/requests.ts";
+import { readHeaderParameter } from "../message/content-type.ts";
+import { parseHeaderValue } from "../message/structure.ts";
 import type { Count } from "./pools.ts";
 import {
   bodyTooLargeError,
@@ -89,24 +91,25 @@ async function readMultipart(
   keep: Keep,
 ): Promise<unknown> {
   const form = createFormParser(request);
-  const stop = new AbortController();
-  const open = new Set<BusboyFileStream>();
+  let isOver = false;
+  const ended = once(form, "finish").then(() => {
+    isOver = true;
+  });
+  const failed = Promise.withResolvers<never>();
+  for (const end of [ended, failed.promise]) end.catch(() => {});
+  const open = new Set<Readable>();
   const parts: Promise<void>[] = [];
+  let partCount = 0;
   const files: AttachmentRequest[] = [];
   let json: Uint8Array | undefined;
   let failure: unknown;
   const fail = (error: unknown): void => {
     failure ??= error;
-    stop.abort();
+    failed.reject(error);
     for (const stream of open) stream.destroy();
   };
 
-  async function readPart(
-    name: string,
-    stream: AsyncIterable<Uint8Array>,
-    filename: string | undefined,
-    contentType: string,
-  ) {
+  async function readPart({ name, filename, contentType }: PartHeader, stream: AsyncIterable<Uint8Array>) {
     if (name === "request" && json === undefined) {
       json = new Uint8Array(0);
       json = await readWhole(stream, largestBody, count);
@@ -118,21 +121,32 @@ async function readMultipart(
     file.content = await keep(stream);
   }
 
-  form.on("file", (name, stream, filename, _encoding, contentType) => {
-    open.add(stream);
-    const part = readPart(name, readPartBytes(stream), filename, contentType);
-    parts.push(
-      part.then(
-        () => void open.delete(stream),
-        (error) => fail(error),
-      ),
-    );
-  });
-  for (const limit of ["filesLimit", "partsLimit"]) form.on(limit, () => fail(tooMany()));
-  try {
-    await pipeline(Readable.from(upTo(readBodyParts(request), largestBody + largestFiles)), form, {
-      signal: stop.signal,
+  form.on("part", (stream) => {
+    stream.on("error", () => {});
+    if (++partCount > MOST_ATTACHMENTS + 1) fail(tooMany());
+    stream.on("header", (header) => {
+      const read = readPartHeader(header as Record<string, string[]>);
+      if (failure !== undefined || !read) {
+        stream.resume();
+        return;
+      }
+      open.add(stream);
+      const part = readPart(read, readPartBytes(stream));
+      parts.push(
+        part.then(
+          () => void open.delete(stream),
+          (error) => fail(error),
+        ),
+      );
     });
+  });
+  try {
+    for await (const chunk of upTo(readBodyParts(request), largestBody + largestFiles)) {
+      // What stands behind the last boundary counts, and is nothing.
+      if (!isOver && !form.write(chunk)) await Promise.race([once(form, "drain"), ended, failed.promise]);
+    }
+    form.end();
+    await Promise.race([ended, failed.promise]);
   } catch (error) {
     fail(error instanceof AppError ? error : broken(error));
   }
@@ -145,22 +159,38 @@ async function readMultipart(
   return { ...requireNoContent(body), attachments: [...listed, ...files] };
 }
 
-function createFormParser(request: Request) {
-  try {
-    return new Busboy({
-      headers: { "content-type": request.headers.get("content-type") ?? "" },
-      isPartAFile: () => true,
-      limits: { files: MOST_ATTACHMENTS + 1, parts: MOST_ATTACHMENTS + 1, headerPairs: 20, headerSize: 16_384 },
-    });
-  } catch (cause) {
-    throw new AppError("bad_request", "Content-Type must name the boundary of the form", { cause });
-  }
+/** Limits for the header of a part. */
+const PART_HEADER = { maxHeaderPairs: 20, maxHeaderSize: 16_384 };
+
+function createFormParser(request: Request): Dicer {
+  const boundary = parseHeaderValue(request.headers.get("content-type") ?? "").parameters.get("boundary");
+  if (!boundary) throw new AppError("bad_request", "Content-Type must name the boundary of the form");
+  return new Dicer({ ...PART_HEADER, boundary });
+}
+
+interface PartHeader {
+  name: string;
+  /** Without a folder. */
+  filename: string | undefined;
+  contentType: string;
+}
+
+/** Reads the header of a part, whose octets are in latin1; undefined if it is of no form. */
+function readPartHeader(header: Record<string, string[]>): PartHeader | undefined {
+  const read = (name: string): string => Buffer.from(header[name]?.[0] ?? "", "latin1").toString();
+  const { value, parameters } = parseHeaderValue(read("content-disposition"));
+  if (value !== "form-data") return undefined;
+  return {
+    name: parameters.get("name") ?? "",
+    filename: readHeaderParameter(parameters, "filename")?.replace(/^.*[/\\]/s, ""),
+    contentType: read("content-type") || "text/plain",
+  };
 }
 
 const broken = (cause: unknown) => new AppError("bad_request", "The form is broken, or broke off", { cause });
 
 /** @throws AppError bad_request for a part that breaks off */
-async function* readPartBytes(stream: BusboyFileStream): AsyncGenerator<Uint8Array> {
+async function* readPartBytes(stream: Readable): AsyncGenerator<Uint8Array> {
   try {
     yield* stream;
   } catch (cause) {

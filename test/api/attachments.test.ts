@@ -242,6 +242,49 @@ describe("attachments", () => {
     expect(spoolOf()).toEqual([]);
   });
 
+  test("files of a form keep their names and the parameters of their types, whatever stands around the parts", async () => {
+    const part = (disposition: string, type: string, content: string): string =>
+      `--b b\r\nContent-Disposition: ${disposition}\r\n${type && `Content-Type: ${type}\r\n`}\r\n${content}\r\n`;
+    const request = JSON.stringify({ from: ALICE, to: "bob@remote.example", text: "x" });
+    const body = [
+      "A preamble\r\n",
+      part('form-data; name="request"', "application/json; charset=utf-8", request),
+      "--b b\r\nX-Part: of no form\r\n\r\nSkipped\r\n",
+      part(
+        'form-data; name="f"; filename="C:\\\\cal\\\\a \\"b\\".ics"',
+        'Text/Calendar; method=REQUEST; x="a; b"',
+        "c",
+      ),
+      part('form-data; filename="/tmp/Grüße.txt"; name=f', "text/plain;\r\n charset=iso-8859-1", "d".repeat(200_000)),
+      part("form-data; name=f; filename*=UTF-8''%e2%82%ac.bin", "", "e"),
+      "--b b--\r\n",
+      "An epilogue\r\n".repeat(50_000),
+    ].join("");
+    const headers = { "content-type": 'multipart/form-data; boundary="b b"' };
+    const sent = await post("/send", body, headers);
+    expect([sent.status, sent.body]).toEqual([202, expect.anything()]);
+    const { attachments } = await messageOf(sent.body.emailId);
+    const served = await Promise.all(
+      attachments.map(async ({ id, filename }) => {
+        const { headers, body } = await api.bytes(`/attachments/${id}`);
+        return [filename, headers.get("content-type"), body.byteLength];
+      }),
+    );
+    expect(served).toEqual([
+      ['a "b".ics', 'text/calendar; method=REQUEST; x="a; b"', 1],
+      ["Grüße.txt", "text/plain; charset=iso-8859-1", 200_000],
+      ["€.bin", "text/plain", 1],
+    ]);
+    const bounded = part("form-data; name=f; filename=f", "multipart/mixed; boundary=c", "f");
+    const refused = await post(
+      "/send",
+      `${part("form-data; name=request", "", request)}${bounded}--b b--\r\n`,
+      headers,
+    );
+    expect([refused.status, refused.body.error]).toEqual([400, expect.stringContaining("has a boundary")]);
+    expect(spoolOf()).toEqual([]);
+  });
+
   const file = (more: object) => ({ attachments: [{ filename: "a", ...more }] });
   const text = { filename: "a.txt", text: "a" };
   test.each<[what: string, more: object, says: RegExp]>([
