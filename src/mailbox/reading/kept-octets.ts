@@ -1,34 +1,18 @@
 /** Reads the octets of messages that were kept as they came or left (rules: Octets). */
-import { eq, sql } from "drizzle-orm";
 import { DamagedSkeleton, LARGEST_TEXT, type Skeleton, unpackSkeleton } from "../../message/skeleton.ts";
 import { readMessageHeader } from "../../message/structure.ts";
 import type { Reader } from "../../store/core.ts";
-import { type HiddenOctets, messageOctets, messages } from "../../store/schema.ts";
-import { prepared, statement } from "../../store/statement.ts";
+import type { HiddenOctets } from "../../store/schema.ts";
+import { statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import { hideFrom, type KeptOctets, withoutHidden } from "../filing/keep-octets.ts";
 import { composeOctets, type KeptParts } from "./composers.ts";
 
-const statements = prepared((db) => ({
-  of: db
-    .select({
-      seq: messageOctets.messageSeq,
-      id: messages.id,
-      size: messageOctets.size,
-      digest: messageOctets.digest,
-      servedDigest: messageOctets.servedDigest,
-      hidden: messageOctets.hidden,
-      envelope: messageOctets.envelope,
-      structure: messageOctets.structure,
-      sentBy: messages.sentBy,
-    })
-    .from(messageOctets)
-    .innerJoin(messages, eq(messages.seq, messageOctets.messageSeq))
-    .where(sql`${messageOctets.messageSeq} in (select value from json_each(${sql.placeholder("seqs")}))`)
-    .prepare(),
-}));
-
 const SEQS = "(SELECT value FROM json_each(?))";
+const rows = statement<Row & { hidden: string | null }, [seqs: string]>(
+  `SELECT seq, id, message_octets.size, digest, served_digest AS servedDigest, hidden, envelope, structure, sent_by AS sentBy
+   FROM message_octets CROSS JOIN messages ON seq = message_seq WHERE message_seq IN ${SEQS}`,
+);
 const packedRows = statement<{ seq: number; skeleton: Uint8Array | null; blob: string | null }, [seqs: string]>(
   `SELECT message_seq AS seq, skeleton, blob FROM message_octets WHERE message_seq IN ${SEQS}`,
 );
@@ -65,8 +49,8 @@ export interface KeptDescription {
 
 /** Describes those of these messages (messages.seq) whose octets were kept. The author alone sees a Bcc (rules: Bcc). */
 export function describeKeptOctets(db: Db, seqs: readonly number[], userId: string): Map<number, KeptDescription> {
-  const rows = statements(db).of.all({ seqs: JSON.stringify(seqs) });
-  return new Map(rows.map((row) => [row.seq, describeRow(row, row.sentBy === userId)]));
+  const found = rows(db).all(JSON.stringify(seqs));
+  return new Map(found.map((row) => [row.seq, describeRow(row, parseHidden(row), row.sentBy === userId)]));
 }
 
 /** Describes octets of a message that were made and could not be written. */
@@ -75,27 +59,34 @@ export function describeUnwrittenOctets(
   { size, digest, servedDigest, hidden, envelope, structure, skeleton }: KeptOctets,
   userId: string,
 ): KeptDescription {
-  const digests = { digest: Buffer.from(digest), servedDigest: servedDigest ? Buffer.from(servedDigest) : null };
+  const row = { ...{ seq, id, sentBy, size, digest }, servedDigest: servedDigest ?? null };
   const told = { envelope: envelope ?? null, structure: structure ?? null };
   return {
-    ...describeRow({ ...{ seq, id, sentBy, size, hidden }, ...digests, ...told }, sentBy === userId),
+    ...describeRow({ ...row, ...told }, hidden, sentBy === userId),
     skeleton: skeleton instanceof Uint8Array ? skeleton : skeleton.blob,
   };
 }
 
-type Row = ReturnType<ReturnType<typeof statements>["of"]["all"]>[number];
+interface Row extends Pick<KeptDescription, "seq" | "id" | "size" | "digest" | "envelope" | "structure"> {
+  servedDigest: Uint8Array | null;
+  sentBy: string | null;
+}
 
+const parseHidden = ({ hidden }: { hidden: string | null }): HiddenOctets[] => JSON.parse(hidden ?? "[]");
+
+/** `all`: ranges that are hidden from somebody. */
 function describeRow(
-  { sentBy: _, hidden: all, envelope, servedDigest, ...row }: Row,
+  { seq, id, size, digest, servedDigest, envelope, structure }: Row,
+  all: readonly HiddenOctets[],
   isAuthor: boolean,
 ): KeptDescription {
-  const hidden = hideFrom(all ?? [], isAuthor);
-  const isAllHidden = hidden.length === all?.length;
-  const visibleSize = hidden.reduce((size, [start, end]) => size - (end - start), row.size);
+  const hidden = hideFrom(all, isAuthor);
+  const visibleSize = hidden.reduce((size, [start, end]) => size - (end - start), size);
   // The envelope that is kept has no Bcc.
-  const seesBcc = isAuthor && all?.some(([, , why]) => why === "bcc") === true;
-  const visibleDigest = hidden.length === 0 ? row.digest : isAllHidden ? servedDigest : null;
-  return { ...row, hidden, visibleSize, visibleDigest, envelope: seesBcc ? null : envelope };
+  const seesBcc = isAuthor && all.some(([, , why]) => why === "bcc");
+  const isAllHidden = hidden.length === all.length;
+  const visibleDigest = hidden.length === 0 ? digest : isAllHidden ? servedDigest : null;
+  return { seq, id, size, digest, visibleSize, visibleDigest, hidden, envelope: seesBcc ? null : envelope, structure };
 }
 
 /** The octets of a message as its author, or anybody else, sees them; undefined if none were kept. @throws as restoreOctets */
@@ -104,9 +95,9 @@ export async function readKeptOctets(
   seq: number,
   isAuthor: boolean,
 ): Promise<Uint8Array | undefined> {
-  const row = statements(db).of.get({ seqs: JSON.stringify([seq]) });
+  const row = rows(db).get(JSON.stringify([seq]));
   if (!row) return undefined;
-  const kept = describeRow(row, isAuthor);
+  const kept = describeRow(row, parseHidden(row), isAuthor);
   return (await composeOctets(readKeptParts(db, kept), blobs.read)).content.bytes;
 }
 
