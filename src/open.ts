@@ -10,6 +10,7 @@ import { createDoctor, type Doctor, type DoctorOptions, STANDBY_CHECKS } from ".
 import { stampThreadChanges } from "./mailbox/changing/change-feed.ts";
 import { createLocalComposers } from "./mailbox/filing/keep-composed.ts";
 import type { MailCore } from "./mailbox/state/mail-core.ts";
+import { readInThisThread } from "./mailbox/state/readers.ts";
 import { readHtmlInThisThread } from "./message/reading.ts";
 import type { StandbyState } from "./replica/follow-replica.ts";
 import { createSearch } from "./search/search.ts";
@@ -90,7 +91,8 @@ export function open(
   const search = createSearch(base);
   stampThreadChanges(base);
   const parser = { read: readHtmlInThisThread, ...createLocalComposers(store.blobs) };
-  const core: MailCore = { ...base, engine: search, parser };
+  const readers = readInThisThread({ ...base, engine: search });
+  const core: MailCore = { ...base, engine: search, readers, parser };
   const checks = following ? { checks: STANDBY_CHECKS } : {};
   const doctor = createDoctor({ ...core, config }, { ...checks, ...doctorOptions });
   const firstRun = createFirstRun(core);

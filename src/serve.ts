@@ -62,10 +62,12 @@ import { startCheckpoints } from "./store/checkpoints.ts";
 import { claimFolder } from "./store/claim.ts";
 import type { Core } from "./store/core.ts";
 import type { ReadOnlyStore } from "./store/read-only.ts";
+import { findDatabaseFile } from "./store/reader-database.ts";
 import type { Store } from "./store/store.ts";
 import { adviceOnCertificateTrouble } from "./tls/advice.ts";
 import { type Certificates, openCertificates, ownCertificateNames } from "./tls/certificates.ts";
 import type { StartParser } from "./workers/parser-process.ts";
+import { createReaderPool, type ReaderPool } from "./workers/reader-pool.ts";
 
 /** Addresses of the listeners, as `host:port`; `off` for those that did not start. */
 export interface Ready {
@@ -170,7 +172,7 @@ async function start(
   const { hostname, baseUrl, data: folder, trustedProxies } = config;
   const { frontends, backends } = running;
 
-  const replication = following ? undefined : await takeFolder(config, core, running, signal);
+  const { replication, checkpoints } = following ? {} : await takeFolder(config, core, running, signal);
   await prepare?.();
   const isDemo = findDemo(core) !== undefined;
   if (isDemo) requireLoopbackListeners(config);
@@ -189,7 +191,9 @@ async function start(
   if (following) registerStandbyGauges(metrics, following.state);
   if (replication) registerReplicaGauges(metrics, replication.state);
 
-  const mail = openMailServices(core, {
+  const readers = following ? undefined : openReaders(core, checkpoints?.look);
+  if (readers) backends.push(readers);
+  const mail = openMailServices(readers ? { ...core, readers } : core, {
     hold,
     startParser,
     verifyOnArrival: (domain) => verifyDomainOnArrival(core, domain),
@@ -415,6 +419,7 @@ async function start(
     ...(imapAddress !== undefined && { imap: imapAddress }),
     ...(imapsAddress !== undefined && { imaps: imapsAddress }),
   };
+  readers?.warm();
   log.info("ready", { version, build, ...ready });
   return {
     ready,
@@ -430,22 +435,34 @@ async function start(
 }
 
 /**
- * Claims the data folder, and has its database replicated where that is asked for. Resolves with the replication. A standby
+ * Claims the data folder, and has its database replicated where that is asked for. Resolves with the
+ * replication, or what checkpoints. A standby
  * has claimed the folder before it followed anything.
  */
 async function takeFolder(config: Config, core: Core, { backends }: Running, signal: AbortSignal | undefined) {
   const { store, log } = core;
   backends.push({ stop: claimFolder(config.data) });
   if (!config.replica) {
-    backends.push(startCheckpoints(store, log));
-    return undefined;
+    const checkpoints = startCheckpoints(store, log);
+    backends.push(checkpoints);
+    return { checkpoints };
   }
   const replication = createReplication(core, config.replica);
   backends.push(replication);
   await replication.start(signal);
   // Who writes the database also removes the blobs that it names no more.
   await store.remote?.own().catch((error) => log.warn("blobs without a row are not removed yet", { error }));
-  return replication;
+  return { replication };
+}
+
+/** Undefined for a database in memory, which no other process reads. `ended`: a reader is gone. */
+function openReaders({ store, site, runtime, log, metrics }: Core, ended?: () => void): ReaderPool | undefined {
+  const file = findDatabaseFile(store.db);
+  if (file === undefined) return undefined;
+  return createReaderPool({
+    ...{ file, replyFolder: join(site.folder, "spool"), runtime, log, metrics },
+    ...(ended && { ended }),
+  });
 }
 
 /** Undefined where no listener uses TLS. */

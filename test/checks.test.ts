@@ -38,7 +38,7 @@ test("the benchmark loads, and says which parts it has", async () => {
     stdio: ["ignore", "ignore", "pipe"],
   });
   expect(await new Response(child.stderr).text()).toBe(
-    "no part is called nothing: ingest, pages, authentication, sending, uploads, blobs, documents, webhooks, read, changes, tails, start, mcp, import, replica, search, imap, peers, scale\n",
+    "no part is called nothing: ingest, pages, authentication, sending, uploads, blobs, documents, webhooks, read, changes, tails, readers, start, mcp, import, replica, search, imap, peers, scale\n",
   );
 });
 

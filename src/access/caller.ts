@@ -32,19 +32,23 @@ export interface Origin {
   isCounted?: true;
 }
 
-/** A person with their current role, and the scopes of their key or session. */
-export interface Caller {
+/** Plain fields that decide which mailboxes somebody reaches. */
+export interface Seeker {
   userId: string;
   workspaceId: string;
   role: Role;
+  /** Restrictions of the key. */
+  policy?: Policy;
+}
+
+/** A person with their current role, and the scopes of their key or session. */
+export interface Caller extends Seeker {
   /** Sign-in name; lower case. */
   email: string;
   /** Absent for a session of the web app. */
   keyId?: string;
   /** Address of the client, as canonicalIpAddress gives it. */
   address?: string;
-  /** Restrictions of the key. */
-  policy?: Policy;
   /** Takes back what it has done in part: no limit of changes stops that. */
   takesBack?: true;
   /** The key, or every key of the workspace, is paused. */
@@ -103,15 +107,23 @@ const statements = prepared((db) => {
 
 type Row = NonNullable<ReturnType<ReturnType<typeof statements>["one"]["get"]>>;
 
-function reachBy(caller: Caller, { grant, ...mailbox }: Row): Reach | undefined {
+function reachBy(caller: Seeker, { grant, ...mailbox }: Row): Reach | undefined {
   if (caller.policy && !policyAllowsMailbox(caller.policy, mailbox)) return undefined;
   if (mailbox.ownerId === caller.userId) return { mailbox, source: "owner", access: EVERYTHING };
   if (isAdmin(caller)) return { mailbox, source: "admin", access: EVERYTHING };
   return grant === null ? undefined : { mailbox, source: "grant", access: ACCESS_OF_GRANT[grant] };
 }
 
+/** The part of a caller that decides what they reach. */
+export const toSeeker = ({ userId, workspaceId, role, policy }: Caller): Seeker => ({
+  userId,
+  workspaceId,
+  role,
+  ...(policy && { policy }),
+});
+
 /** Every mailbox that the caller reaches, by id, ordered by address. */
-export function findReachableMailboxes(db: Db, caller: Caller): Map<string, Reach> {
+export function findReachableMailboxes(db: Db, caller: Seeker): Map<string, Reach> {
   const rows = statements(db).all.all({
     userId: caller.userId,
     workspaceId: caller.workspaceId,
@@ -135,7 +147,7 @@ export function chooseOwnMailbox(caller: Caller, reached: readonly Reach[]): Rea
 }
 
 /** True if the caller's key is restricted to some mailboxes. */
-export const isLimitedToMailboxes = ({ policy }: Pick<Caller, "policy">): boolean => policy?.mailboxes !== undefined;
+export const isLimitedToMailboxes = ({ policy }: Pick<Seeker, "policy">): boolean => policy?.mailboxes !== undefined;
 
 /** True if the caller's key reads no one-time codes and no links that sign in (rules: Codes). */
 export const isKeyDeniedSignInCodes = ({ policy }: Pick<Caller, "policy">): boolean => policy?.codes === false;
@@ -169,7 +181,7 @@ export function requireAccess(reach: Reach, access: keyof Access): void {
   if (!reach.access[access]) throw new AppError("forbidden", REFUSAL[access]);
 }
 
-const isAdmin = ({ role }: Caller): boolean => role === "owner" || role === "admin";
+const isAdmin = ({ role }: Seeker): boolean => role === "owner" || role === "admin";
 
 /** @throws AppError forbidden unless the caller is owner or admin of their workspace */
 export function requireAdmin(caller: Caller): void {

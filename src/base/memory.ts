@@ -24,6 +24,9 @@ const PARSER_BYTES = 192 * MB;
 /** Bytes of its own that a parser may have while its tasks take `bytes`. */
 export const parserMemory = (bytes: number): number => PARSER_BYTES + bytes;
 
+/** Bytes of its own that a reader may have. It has some 40 MB once its code is loaded. */
+export const readerMemory = (): number => Math.min(512 * MB, Math.max(128 * MB, memoryLimit() / 8));
+
 let isCollecting = false;
 
 /**

@@ -47,32 +47,8 @@ export interface InBodies {
   isWord: boolean;
 }
 
-export interface SearchEngine {
-  /**
-   * Indexes a stored message once, in the transaction that stores it. Deleting the message removes it from the index.
-   */
-  add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
-  /**
-   * Indexes like `add`, but soon after the commit (fts5/upkeep.ts), for a message whose words would take the transaction too
-   * long. It is done even after a crash.
-   */
-  addLater(tx: Tx, messageSeq: number): void;
-  /** Indexes, like `add`, an indexed message whose content has changed. */
-  replace(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
-  /** Indexes a message with unchanged content again; an external index keeps what it has. */
-  rewrite(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
-  /** Makes the running server refill the external index, too. */
-  refill(tx: Tx): void;
-  /** Messages still to be sent to the external index; undefined without one. */
-  pending(): number | undefined;
-  /** Removes the entries of messages that are no longer stored. */
-  prune(tx: Tx): void;
-  /** True if the stored index is unreadable. Reads all of it. */
-  isDamaged(): boolean;
-  /** Removes everything. The server then indexes stored mail again, unless `complete` is called first. */
-  empty(tx: Tx): void;
-  /** Records that everything stored is indexed. */
-  complete(tx: Tx): void;
+/** Asking an index. Code that needs no more of the engine can run in a process that cannot write. */
+export interface SearchIndex {
   /**
    * The conversations in scope with a message that satisfies every message-level condition of the query. The caller
    * checks thread-level conditions. The set is shared: do not modify it.
@@ -99,6 +75,36 @@ export interface SearchEngine {
     found: readonly number[],
     isLoose: boolean,
   ): Promise<readonly Ranked[] | undefined>;
+}
+
+export interface SearchEngine extends SearchIndex {
+  /** True if the settings have an external server answer searches, which only this process asks. */
+  isExternal(): boolean;
+  /**
+   * Indexes a stored message once, in the transaction that stores it. Deleting the message removes it from the index.
+   */
+  add(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
+  /**
+   * Indexes like `add`, but soon after the commit (fts5/upkeep.ts), for a message whose words would take the transaction too
+   * long. It is done even after a crash.
+   */
+  addLater(tx: Tx, messageSeq: number): void;
+  /** Indexes, like `add`, an indexed message whose content has changed. */
+  replace(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
+  /** Indexes a message with unchanged content again; an external index keeps what it has. */
+  rewrite(tx: Tx, messageSeq: number, scope: DocumentScope, document: IndexDocument): void;
+  /** Makes the running server refill the external index, too. */
+  refill(tx: Tx): void;
+  /** Messages still to be sent to the external index; undefined without one. */
+  pending(): number | undefined;
+  /** Removes the entries of messages that are no longer stored. */
+  prune(tx: Tx): void;
+  /** True if the stored index is unreadable. Reads all of it. */
+  isDamaged(): boolean;
+  /** Removes everything. The server then indexes stored mail again, unless `complete` is called first. */
+  empty(tx: Tx): void;
+  /** Records that everything stored is indexed. */
+  complete(tx: Tx): void;
   /**
    * Does a piece of upkeep of some milliseconds, and returns true if there is more. Called when the process is idle
    * after filing. Commits on its own, so never inside a transaction.

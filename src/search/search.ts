@@ -86,6 +86,7 @@ export function createSearch({ store, options, runtime, log, wake }: Core) {
 
   const engine: SearchEngine = {
     ...fts5,
+    isExternal: () => options.get("search.engine") === "meilisearch",
 
     add(tx, messageSeq, scope, document) {
       noteSearchChange(tx, messageSeq);

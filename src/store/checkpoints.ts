@@ -16,6 +16,8 @@ export function startCheckpoints(
   log: Pick<Log, "error">,
   most = PAGES,
 ): {
+  /** Looks whether there is something to write, as after a commit. */
+  look(): void;
   /** Resolves when the thread has ended. */
   stop(): Promise<void>;
 } {
@@ -25,6 +27,7 @@ export function startCheckpoints(
   sqlite.exec(`PRAGMA wal_autocheckpoint = ${most.commit}`);
   let worker: Worker | undefined;
   let underWay: PromiseWithResolvers<void> | undefined;
+  let hasStopped = false;
 
   function startWorker(): Worker {
     // The same address in the single executable (entry naming [name]).
@@ -47,16 +50,20 @@ export function startCheckpoints(
     return started;
   }
 
-  const forget = onCommit(() => {
-    const pages = underWay ? undefined : countPages.get();
+  function look(): void {
+    const pages = underWay || hasStopped ? undefined : countPages.get();
     if (!pages || pages.log - pages.checkpointed < most.thread) return;
     underWay = Promise.withResolvers();
     worker ??= startWorker();
     worker.postMessage(sqlite.filename);
-  });
+  }
+
+  const forget = onCommit(look);
 
   return {
+    look,
     async stop() {
+      hasStopped = true;
       forget();
       await underWay?.promise;
       worker?.terminate();

@@ -4,7 +4,7 @@
  *
  *   bun run bench                 everything (about nine minutes, without peers)
  *   bun run bench ingest read     only the named parts: ingest, pages, authentication, sending, uploads, blobs, documents, webhooks,
- *                                 read, changes, tails, start, mcp, import, replica, search, imap (beside Dovecot), peers (beside Debian's Postfix and
+ *                                 read, changes, tails, readers, start, mcp, import, replica, search, imap (beside Dovecot), peers (beside Debian's Postfix and
  *                                 Dovecot where they are installed; more turns with BENCH_ROUNDS=9). BENCH_MESSAGES=1000000:
  *                                 changes and search among a million messages
  *   bun run bench scale           what one machine holds; not among everything, since it takes long
@@ -26,6 +26,7 @@ import { importing } from "./import.ts";
 import { mcp } from "./mcp.ts";
 import { pages } from "./pages.ts";
 import { peers } from "./peers.ts";
+import { readers } from "./readers.ts";
 import { replica } from "./replica.ts";
 import { scale } from "./scale.ts";
 import { search } from "./search.ts";
@@ -237,6 +238,7 @@ const parts = {
   read,
   changes,
   tails,
+  readers,
   start,
   mcp,
   import: importing,

@@ -49,7 +49,7 @@ function inserter({ db }: Pick<Store, "db">, table: string): (row: Row) => void 
 }
 
 /** Fills the mailbox with conversations of three, the first of fifty; a sixth of them are unread. */
-function seedMailbox(data: string, mailboxId: string, messages: number, medianBytes: number): void {
+export function seedMailbox(data: string, mailboxId: string, messages: number, medianBytes = MEDIAN_BYTES): void {
   const store = openStore({ folder: data, runtime: systemRuntime() });
   const engine = createFts5Engine(store);
   const { workspaceId } = store.db.$client

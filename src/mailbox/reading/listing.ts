@@ -5,7 +5,16 @@
  * the others, which stay newest first.
  */
 import { inArray, sql } from "drizzle-orm";
-import { type Caller, isKeyDeniedSignInCodes, isLimitedToMailboxes, type Reach } from "../../access/caller.ts";
+import {
+  type Caller,
+  findReachableMailboxes,
+  isKeyDeniedSignInCodes,
+  isLimitedToMailboxes,
+  type Reach,
+  type Seeker,
+  toSeeker,
+} from "../../access/caller.ts";
+import { type Static, t } from "../../base/json-schema.ts";
 import { mayFindCode } from "../../message/codes.ts";
 import type { Loose, SearchScope } from "../../search/engine.ts";
 import { foldAddress, foldText } from "../../search/fold.ts";
@@ -39,13 +48,8 @@ import { changesSince, latestChange } from "../changing/change-feed.ts";
 import { labelKey, listThreadLabels, threadsLabelled } from "../state/labels.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import { mailboxesInReach, resolveMailboxId } from "../state/mailboxes.ts";
-import {
-  type SearchOrder,
-  type ThreadFilters,
-  type ThreadListView,
-  type ThreadView,
-  threadView,
-} from "../state/views.ts";
+import { type Asker, askIndex, type Inquiry, type MailReader } from "../state/readers.ts";
+import { type SearchOrder, type ThreadFilters, ThreadListView, type ThreadView, threadView } from "../state/views.ts";
 import { findThreadHighlights, type MaskRows } from "./highlights.ts";
 import { createSearchRowMasker } from "./masked-codes.ts";
 import { findMaskedMatches, type MaskedMatches, MOST_READ } from "./masked-search.ts";
@@ -73,6 +77,9 @@ const MOST_FIRST = 1_000;
 
 /** Sets up to this size are looked up one by one, which costs about as much as walking past non-members. */
 const FEW = 1_000;
+
+/** Up to so many mailboxes are walked together in no time. */
+const FEW_MAILBOXES = 20;
 
 /** Conversations that are counted for a query. */
 const MOST_COUNTED = 1_000;
@@ -117,9 +124,22 @@ const statements = prepared((db) => ({
 
 const rankHits = perDatabase((db) => createRanking({ db }));
 
+/** A list or search as a reader is asked for it: for whom, of what, and from where on. */
+interface ListRequest {
+  seeker: Seeker;
+  filters: ThreadFilters;
+  usual: ListFolder;
+}
+
+const threadList: Inquiry<ListRequest, ThreadListView> = {
+  name: "threadList",
+  answer: ThreadListView,
+  read: (reader, request) => readThreadList(reader, request),
+};
+
 /**
  * Lists or searches conversations, newest first or by relevance. `usual`: the folder of a list that names none, neither beside nor in `q`.
- * @throws AppError not_found (mailbox), bad_request (cursor, date in `q`)
+ * @throws AppError not_found (mailbox), bad_request (cursor, date in `q`), server_error 503
  */
 export async function listThreads(
   core: MailCore,
@@ -127,8 +147,29 @@ export async function listThreads(
   filters: ThreadFilters,
   usual: ListFolder = filters.q?.trim() ? "all" : "inbox",
 ): Promise<ThreadListView> {
-  const { db } = core;
-  const mailboxId = filters.mailbox === undefined ? undefined : resolveMailboxId(db, caller, filters.mailbox);
+  const request: ListRequest = { seeker: toSeeker(caller), filters, usual };
+  // Parsers mask, which this process asks.
+  if (isKeyDeniedSignInCodes(caller)) return readThreadList(core, request, createSearchRowMasker(core, caller));
+  return isShortWalk(core.db, caller, filters)
+    ? readThreadList(core, request)
+    : askIndex(core, caller, threadList, request);
+}
+
+/** True for a page that reads hardly more than its rows: asking a reader for it would take this thread as long. */
+const isShortWalk = (db: Db, caller: Caller, { q = "", label, hasAttachments, mailbox }: ThreadFilters): boolean =>
+  q.trim() === "" &&
+  label === undefined &&
+  hasAttachments === undefined &&
+  (mailbox !== undefined || findReachableMailboxes(db, caller).size <= FEW_MAILBOXES);
+
+/** `mask`: for a key that reads no codes. */
+async function readThreadList(
+  reader: MailReader,
+  { seeker, filters, usual }: ListRequest,
+  mask?: MaskRows,
+): Promise<ThreadListView> {
+  const { db } = reader;
+  const mailboxId = filters.mailbox === undefined ? undefined : resolveMailboxId(db, seeker, filters.mailbox);
   const q = filters.q?.trim() ?? "";
   // The request in one spelling; a cursor is valid only for it.
   const binding = [
@@ -142,13 +183,12 @@ export async function listThreads(
   ];
   const from = filters.cursor === undefined ? START : decodeCursor(filters.cursor, binding);
   // Further pages are of the day of the first.
-  const day = from.day ?? Math.floor(core.now() / DAY_MS);
-  const hidesCodes = isKeyDeniedSignInCodes(caller);
+  const day = from.day ?? Math.floor(reader.now() / DAY_MS);
+  const hidesCodes = mask !== undefined;
   const given = parseQuery(q, day * DAY_MS);
   const parsed = hidesCodes ? withoutCodes(given) : given;
   // A bad date or cursor is refused before access is checked (rules: Order of refusals).
-  const mailboxes = mailboxesInReach(db, caller, mailboxId);
-  const mask = hidesCodes ? createSearchRowMasker(core, caller) : undefined;
+  const mailboxes = mailboxesInReach(db, seeker, mailboxId);
   const asMasked = parsed.message.some(looksIntoText) ? mask : undefined;
   // Hidden words count for relevance.
   const sorted: ThreadFilters = asMasked ? { ...filters, sort: "newest" } : filters;
@@ -158,14 +198,14 @@ export async function listThreads(
     maskRows: asMasked,
   });
   const asked = ask(parsed);
-  const scope = callerSearchScope(caller, filters, mailboxes);
-  const { positions, unread, loose, masked } = await readThreadPage(core, asked, scope, from, filters.limit);
+  const scope = seekerSearchScope(seeker, filters, mailboxes);
+  const { positions, unread, loose, masked } = await readThreadPage(reader, asked, scope, from, filters.limit);
   const suggestion =
     positions.length > 0 || q === "" || filters.cursor !== undefined || hidesCodes
       ? undefined
       : await suggestSearchQuery(db, q, day * DAY_MS, scope, async (query) => {
           const other: Asked = { ...ask(query), sort: "newest" };
-          const { positions: found, loose: instead } = await readThreadPage(core, other, scope, START, 1);
+          const { positions: found, loose: instead } = await readThreadPage(reader, other, scope, START, 1);
           return found.length > 0 && instead === undefined;
         });
   const page = positions.slice(0, filters.limit);
@@ -191,15 +231,15 @@ export async function listThreads(
   };
 }
 
-async function readThreadPage(core: MailCore, asked: Asked, scope: SearchScope, from: Position, limit: number) {
-  const narrowing = await narrow(core, asked, scope);
-  const page = narrowing ? narrowedPage(core, asked, narrowing, from, limit) : plainPage(core, asked, from, limit);
+async function readThreadPage(reader: MailReader, asked: Asked, scope: SearchScope, from: Position, limit: number) {
+  const narrowing = await narrow(reader, asked, scope);
+  const page = narrowing ? narrowedPage(reader, asked, narrowing, from, limit) : plainPage(reader, asked, from, limit);
   return { ...page, loose: narrowing?.loose, masked: narrowing?.masked };
 }
 
 /** Ranks the found conversations by the engine, or else the embedded index; equals stay newest first. */
 async function rankFoundThreads(
-  { engine, db }: MailCore,
+  { engine, db }: MailReader,
   { query, mailboxes, selection }: Asked,
   scope: SearchScope,
   found: SeqSet,
@@ -222,8 +262,8 @@ async function rankFoundThreads(
 }
 
 /** The set of conversations that a query selects; undefined if it adds no condition to the selection. */
-async function narrow(core: MailCore, asked: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
-  const { engine, db } = core;
+async function narrow(reader: MailReader, asked: Asked, scope: SearchScope): Promise<Narrowing | undefined> {
+  const { engine, db } = reader;
   const { query, mailboxes, selection, sort, literally, maskRows: mask } = asked;
   const sets: SeqSet[] = [];
   const excluded: SeqSet[] = [];
@@ -257,18 +297,18 @@ async function narrow(core: MailCore, asked: Asked, scope: SearchScope): Promise
     (await findMaskedMatches(
       db,
       query.message,
-      listNewestThreads(core, asked, candidates, excluded, MOST_READ + 1),
+      listNewestThreads(reader, asked, candidates, excluded, MOST_READ + 1),
       mask,
     ));
   const members = masked ? createSeqSet([...masked.matches.keys()]) : candidates;
   const best =
-    sort === "relevance" && members ? await rankFoundThreads(core, asked, scope, members, loose !== undefined) : [];
+    sort === "relevance" && members ? await rankFoundThreads(reader, asked, scope, members, loose !== undefined) : [];
   return { members, excluded, best, loose, masked };
 }
 
 /** The newest conversations of a selection and of a narrowing, threads.seq. */
 function listNewestThreads(
-  { db }: MailCore,
+  { db }: MailReader,
   { mailboxes, selection }: Asked,
   members: SeqSet | undefined,
   excluded: readonly SeqSet[],
@@ -288,7 +328,7 @@ function listNewestThreads(
 }
 
 /** A page by its selection alone, with one more position if there is one. */
-function plainPage({ db }: MailCore, { mailboxes, selection }: Asked, from: Position, limit: number): Page {
+function plainPage({ db }: MailReader, { mailboxes, selection }: Asked, from: Position, limit: number): Page {
   const ids = [...mailboxes.keys()];
   const positions = walkThreadsNewestFirst(db, ids, selection, from, limit + 1)
     .take(limit + 1)
@@ -297,7 +337,7 @@ function plainPage({ db }: MailCore, { mailboxes, selection }: Asked, from: Posi
 }
 
 /** A page of the conversations that match a query: the best, then the others. */
-function narrowedPage({ db }: MailCore, asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
+function narrowedPage({ db }: MailReader, asked: Asked, narrowing: Narrowing, from: Position, limit: number): Page {
   const { mailboxes, selection } = asked;
   const { members, excluded, best } = narrowing;
   const positions = bestAfter(best, from).slice(0, limit + 1);
@@ -333,19 +373,35 @@ export const searchThreads = (
 
 /**
  * Counts the conversations of a mailbox that a query finds, up to 1,000; `more`: there are more. The caller has checked
- * access. @throws AppError bad_request (date in `q`)
+ * access. @throws AppError bad_request (date in `q`), server_error 503
  */
-export async function countMatchingThreads(
-  core: MailCore,
-  mailboxId: string,
-  q: string,
-): Promise<{ threads: number; more: boolean }> {
-  const query = parseQuery(q, core.now());
+export const countMatchingThreads = (core: MailCore, asker: Asker, request: CountRequest): Promise<ThreadCount> =>
+  askIndex(core, asker, threadCount, request);
+
+interface CountRequest {
+  mailboxId: string;
+  q: string;
+}
+
+const ThreadCount = t.Object({ threads: t.Integer(), more: t.Boolean() });
+type ThreadCount = Static<typeof ThreadCount>;
+
+const threadCount: Inquiry<CountRequest, ThreadCount> = {
+  name: "threadCount",
+  answer: ThreadCount,
+  read: countThreads,
+};
+
+async function countThreads(reader: MailReader, { mailboxId, q }: CountRequest): Promise<ThreadCount> {
+  const query = parseQuery(q, reader.now());
   const asked = { ...askedBy(query, { limit: MOST_COUNTED }, "all", new Map([[mailboxId, {}]])), literally: true };
-  const { positions } = await readThreadPage(core, asked, { mailboxIds: [mailboxId] }, START, MOST_COUNTED);
+  const { positions } = await readThreadPage(reader, asked, { mailboxIds: [mailboxId] }, START, MOST_COUNTED);
   const more = positions.length > MOST_COUNTED;
   return { threads: more ? MOST_COUNTED : positions.length, more };
 }
+
+/** The inquiries of this file, for readers. */
+export const LIST_INQUIRIES = [threadList, threadCount];
 
 function askedBy(
   { message, thread: said }: Query,
@@ -397,10 +453,10 @@ function withoutCodes(query: ParsedQuery): ParsedQuery {
 }
 
 /** Scopes all mailboxes of a workspace by the workspace's id. */
-const callerSearchScope = (caller: Caller, { mailbox }: ThreadFilters, mailboxes: Asked["mailboxes"]): SearchScope => ({
+const seekerSearchScope = (seeker: Seeker, { mailbox }: ThreadFilters, mailboxes: Asked["mailboxes"]): SearchScope => ({
   mailboxIds: [...mailboxes.keys()],
   workspaceId:
-    mailbox === undefined && caller.role !== "member" && !isLimitedToMailboxes(caller) ? caller.workspaceId : undefined,
+    mailbox === undefined && seeker.role !== "member" && !isLimitedToMailboxes(seeker) ? seeker.workspaceId : undefined,
 });
 
 /** The positions after the last shown one; if that is no longer among them, from its place on. */

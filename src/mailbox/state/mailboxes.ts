@@ -3,7 +3,7 @@
  * their usage.
  */
 import { and, eq, inArray, ne, sql } from "drizzle-orm";
-import { type Caller, findReachableMailboxes, outOfReachError, type Reach } from "../../access/caller.ts";
+import { type Caller, findReachableMailboxes, outOfReachError, type Reach, type Seeker } from "../../access/caller.ts";
 import { normalizeAddress } from "../../message/address.ts";
 import type { Core, Reader } from "../../store/core.ts";
 import { addresses, domains, mailboxes, mailboxUsage, workspaces, workspaceUsage } from "../../store/schema.ts";
@@ -103,7 +103,7 @@ export const findMailboxByAddress = (db: Db, workspaceId: string, address: strin
  * The id of the mailbox that `mailbox` (id, address or alias address) names in the caller's workspace, or the given
  * text for an unknown address. Does not check access.
  */
-export function resolveMailboxId(db: Db, { workspaceId }: Pick<Caller, "workspaceId">, mailbox: string): string {
+export function resolveMailboxId(db: Db, { workspaceId }: Pick<Seeker, "workspaceId">, mailbox: string): string {
   const address = normalizeAddress(mailbox);
   if (address === undefined) return mailbox;
   return findMailboxByAddress(db, workspaceId, address)?.mailboxId ?? mailbox;
@@ -113,7 +113,7 @@ export function resolveMailboxId(db: Db, { workspaceId }: Pick<Caller, "workspac
  * The mailboxes to list: the one with that id, or all that the caller reaches.
  * @throws AppError not_found for an unknown one or one out of reach
  */
-export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | undefined): Map<string, Reach> {
+export function mailboxesInReach(db: Db, caller: Seeker, mailboxId: string | undefined): Map<string, Reach> {
   const reached = findReachableMailboxes(db, caller);
   if (mailboxId === undefined) return reached;
   const reach = reached.get(mailboxId);
@@ -122,7 +122,7 @@ export function mailboxesInReach(db: Db, caller: Caller, mailboxId: string | und
 }
 
 /** The id of the mailbox that `mailbox` (id, address or alias address) names. @throws AppError not_found, also out of reach */
-export function reachedMailbox(db: Db, caller: Caller, mailbox: string): string {
+export function reachedMailbox(db: Db, caller: Seeker, mailbox: string): string {
   const id = resolveMailboxId(db, caller, mailbox);
   mailboxesInReach(db, caller, id);
   return id;

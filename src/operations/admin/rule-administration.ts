@@ -237,7 +237,8 @@ export const testRule = defineOperation({
     const { id: mailboxId } = managed(context, caller, id);
     if (query.match.trim() === "") throw new AppError("bad_request", "match needs at least one character");
     const notes = listRuleQueryNotes(query.match, core.now());
-    return { ...(await countMatchingThreads(core, mailboxId, query.match)), ...(notes.length > 0 && { notes }) };
+    const count = await countMatchingThreads(core, caller, { mailboxId, q: query.match });
+    return { ...count, ...(notes.length > 0 && { notes }) };
   },
 });
 

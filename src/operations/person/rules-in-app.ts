@@ -66,10 +66,10 @@ export const testOwnRule = defineAppOperation({
   params: BY_ID,
   query: t.Object({ match: t.String({ maxLength: 500 }) }),
   async run(context, { params: { id }, query: { match } }) {
-    const { core } = context;
+    const { core, caller } = context;
     const mailboxId = managed(context, core.db, id).id;
     const notes = listRuleQueryNotes(match, core.now());
-    return { ...(await countMatchingThreads(core, mailboxId, match)), notes };
+    return { ...(await countMatchingThreads(core, caller, { mailboxId, q: match })), notes };
   },
 });
 

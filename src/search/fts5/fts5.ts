@@ -21,7 +21,7 @@ import {
   toDocumentNumber,
   toMessageSeq,
 } from "../document-number.ts";
-import type { DocumentScope, SearchEngine, SearchScope } from "../engine.ts";
+import type { DocumentScope, SearchEngine, SearchIndex, SearchScope } from "../engine.ts";
 import { type IndexDocument, isStandaloneToken, partOfToken, tokensWithin } from "../fold.ts";
 import { LONGEST_PHRASE } from "../missing.ts";
 import { type MessageCondition, splitIntoPhrases, type TextCondition, type TextField, toFieldToken } from "../query.ts";
@@ -201,32 +201,13 @@ const totalChanges = statement<{ n: number }, []>("SELECT total_changes() AS n")
 // A pragma, because FTS5's own command writes, which blocks other writers.
 const quickCheck = statement<{ quick_check: string }>("PRAGMA quick_check(message_index)");
 
-export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): SearchEngine & {
+/** The embedded index of a database, as far as it is read. */
+export type Fts5Index = SearchIndex & {
   /** The messages (messages.seq, ascending) in scope that satisfy the conditions on words. */
   messagesMatching(conditions: readonly MessageCondition[], scope: SearchScope): number[];
-} {
-  const { db } = store;
+};
 
-  function setOption(name: string, value: number): void {
-    if (selectOption(db).get(name)?.value !== value) command(db).run(name, value);
-  }
-
-  /**
-   * Merges segments, up to so many pages; a negative number merges all segments into one, which later steps continue.
-   * False if there was nothing to merge. FTS5 itself merges only what would else be too much (crisismerge): its own steps
-   * (automerge) take twice as long.
-   */
-  function merge({ pages, segments }: typeof IDLE_STEP): boolean {
-    setOption("automerge", 0);
-    setOption("usermerge", segments);
-    const before = totalChanges(db).get()?.n ?? 0;
-    command(db).run("merge", pages);
-    return (totalChanges(db).get()?.n ?? 0) - before >= 2;
-  }
-
-  /** Pages that merges have yet to write for filed documents. */
-  let unmerged = 0;
-
+export function createFts5Index(db: Db): Fts5Index {
   const keepInRange = createRangeFilter(db);
   const keepSet = createSetCache(db);
   const documentsMatching = (expression: string): number[] =>
@@ -260,6 +241,49 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
     return documentThreadSet(range ? keepInRange(found, range, mailboxIds) : found);
   }
 
+  return {
+    match: ({ message: conditions }, scope) =>
+      scope.mailboxIds.length === 0
+        ? createSeqSet([])
+        : keepSet(JSON.stringify([conditions, scope]), () => find(conditions, scope)),
+
+    inBodies(text, mailboxId) {
+      const asked = countIndexBacklog(db) === 0 ? buildBodyExpression(text) : undefined;
+      if (!asked) return undefined;
+      const expression = expressionInScope([], { mailboxIds: [mailboxId] }, asked.expression);
+      return { messages: documentsMatching(expression).map(toMessageSeq), isWord: asked.isWord };
+    },
+
+    messagesMatching: (conditions, scope) =>
+      documentsMatching(buildFtsExpression(conditions, buildScopeExpression(scope)))
+        .map(toMessageSeq)
+        .sort((a, b) => a - b),
+  };
+}
+
+export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): SearchEngine & Fts5Index {
+  const { db } = store;
+
+  function setOption(name: string, value: number): void {
+    if (selectOption(db).get(name)?.value !== value) command(db).run(name, value);
+  }
+
+  /**
+   * Merges segments, up to so many pages; a negative number merges all segments into one, which later steps continue.
+   * False if there was nothing to merge. FTS5 itself merges only what would else be too much (crisismerge): its own steps
+   * (automerge) take twice as long.
+   */
+  function merge({ pages, segments }: typeof IDLE_STEP): boolean {
+    setOption("automerge", 0);
+    setOption("usermerge", segments);
+    const before = totalChanges(db).get()?.n ?? 0;
+    command(db).run("merge", pages);
+    return (totalChanges(db).get()?.n ?? 0) - before >= 2;
+  }
+
+  /** Pages that merges have yet to write for filed documents. */
+  let unmerged = 0;
+
   function index(messageSeq: number, { workspaceId, mailboxId }: DocumentScope, document: IndexDocument): void {
     const { subject, body, sender, recipients, files } = document;
     const stored = selectStored(db).get(messageSeq);
@@ -290,6 +314,9 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
   }
 
   return {
+    ...createFts5Index(db),
+    isExternal: () => false,
+
     add: (_tx, messageSeq, scope, document) => atEnd(messageSeq, document, () => index(messageSeq, scope, document)),
 
     addLater: postponeIndexing,
@@ -306,23 +333,6 @@ export function createFts5Engine(store: Pick<Store, "db" | "beforeCommit">): Sea
       beginIndexBacklog(tx);
     },
     complete: endIndexBacklog,
-
-    match: ({ message: conditions }, scope) =>
-      scope.mailboxIds.length === 0
-        ? createSeqSet([])
-        : keepSet(JSON.stringify([conditions, scope]), () => find(conditions, scope)),
-
-    inBodies(text, mailboxId) {
-      const asked = countIndexBacklog(db) === 0 ? buildBodyExpression(text) : undefined;
-      if (!asked) return undefined;
-      const expression = expressionInScope([], { mailboxIds: [mailboxId] }, asked.expression);
-      return { messages: documentsMatching(expression).map(toMessageSeq), isWord: asked.isWord };
-    },
-
-    messagesMatching: (conditions, scope) =>
-      documentsMatching(buildFtsExpression(conditions, buildScopeExpression(scope)))
-        .map(toMessageSeq)
-        .sort((a, b) => a - b),
 
     maintain: () => merge(IDLE_STEP),
 

@@ -12,6 +12,7 @@ import { prepareMessage } from "../../../src/mailbox/filing/prepare.ts";
 import { makeOctetsLater } from "../../../src/mailbox/reading/missing-octets.ts";
 import type { MailCore } from "../../../src/mailbox/state/mail-core.ts";
 import { findOwnerWorkspaceId } from "../../../src/mailbox/state/mailboxes.ts";
+import { readInThisThread } from "../../../src/mailbox/state/readers.ts";
 import { formatAddress, headerField } from "../../../src/message/compose.ts";
 import { readHtmlInThisThread } from "../../../src/message/reading.ts";
 import { createDnsCache } from "../../../src/net/dns-cache.ts";
@@ -68,7 +69,8 @@ export function coreOver(store: Store, runtime = fakeRuntime()): TestCore {
   const { db, blobs } = store;
   const parser = { read: readHtmlInThisThread, ...createLocalComposers(blobs) };
   const parts = { db, blobs, now: runtime.now, store, options: openOptions(store), runtime };
-  return { ...testCore(), ...parts, engine: createFts5Engine(store), parser };
+  const engine = createFts5Engine(store);
+  return { ...testCore(), ...parts, engine, readers: readInThisThread({ ...parts, engine }), parser };
 }
 
 /** How mail is filed. `withoutOctets`: as versions before 0064_message_octets.sql filed it. */

@@ -44,8 +44,7 @@ export interface World {
   events(): { event: string; data: Record<string, unknown> }[];
 }
 
-export function createWorld(): World {
-  const core = testCore();
+export function createWorld(core = testCore()): World {
   const { db, store, runtime, options } = core;
   const domainOf = new Map<string, string>();
   const addressOf = new Map<string, string>();

@@ -27,6 +27,7 @@ test("the words found instead are named and highlighted, page by page, only from
     ...core,
     engine: {
       ...fts5,
+      isExternal: () => true,
       matchLoosely: async ({ message: [condition] }) => {
         if (condition?.kind !== "text") return undefined;
         asked.push(condition.text);

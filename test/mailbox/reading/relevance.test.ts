@@ -172,6 +172,7 @@ async function crowd(count: number) {
     ...core,
     engine: {
       ...createFts5Engine(core.store),
+      isExternal: () => true,
       match: ({ message: [condition] }) =>
         condition?.kind === "text" && condition.text === "typo" ? createSeqSet([]) : createSeqSet(all),
       matchLoosely: async () => ({ threads: all, wordsIn: async () => ["word"] }),
