@@ -12,6 +12,7 @@
  * no name, address or domain. The import never changes theirs. The same export again changes nothing.
  */
 import type { Database, SQLQueryBindings } from "bun:sqlite";
+import { rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { secondFactorKeyPath } from "../access/identity.ts";
 import { openSecretSeal } from "../access/seal.ts";
@@ -19,7 +20,7 @@ import { replaceSecondFactorSecret } from "../access/second-factor.ts";
 import { isDomainClaimProven, markDomainVerified } from "../admin/domains.ts";
 import type { Identities } from "../backup/age.ts";
 import { BLOBS } from "../backup/backup-layout.ts";
-import { findFileSize, runConcurrently } from "../backup/durable-files.ts";
+import { copyFile, findFileSize, runConcurrently } from "../backup/durable-files.ts";
 import { AppError } from "../base/errors.ts";
 import { deleteMailboxMailPortion } from "../mailbox/changing/removal.ts";
 import { makeOctetsLater } from "../mailbox/reading/missing-octets.ts";
@@ -90,6 +91,8 @@ export interface Imported {
 /** Messages that a transaction of the removal of a mailbox deletes. */
 const DELETED_AT_ONCE = 200;
 const LARGEST_BLOB = 128 * 1024 * 1024;
+/** The file of the data folder in which a blob is until it is whole. */
+const STAGED = "import.blob";
 const INTERRUPTED = "interrupted; run it again to go on";
 
 /** @throws AppError conflict for what is damaged, newer than this program, or in the way; not_found; errors of the store */
@@ -103,6 +106,7 @@ export async function importWorkspace(core: MailCore, request: ImportRequest): P
       return await bringIn(core, request, found);
     } finally {
       found.close();
+      await rm(join(data, STAGED), { force: true });
     }
   } finally {
     release();
@@ -168,7 +172,12 @@ async function bringIn(core: MailCore, request: ImportRequest, found: FoundExpor
   const lacking = new Set(manifest.lacking);
   renameLacking(sqlite, manifest);
   const bringBlobs = (query: string, ...range: SQLQueryBindings[]) =>
-    copyBlobs(store, found.folder, lacking, sqlite.prepare<NamedBlob, SQLQueryBindings[]>(query).all(...range));
+    copyBlobs(
+      { blobs: store.blobs, staged: join(data, STAGED) },
+      found.folder,
+      lacking,
+      sqlite.prepare<NamedBlob, SQLQueryBindings[]>(query).all(...range),
+    );
   /** Runs a transaction that does not keep a running server waiting. */
   const paced = <T>(count: number, work: (tx: Tx) => NotAPromise<T>): Promise<T> => {
     if (isInterrupted()) throw new Error(INTERRUPTED);
@@ -417,9 +426,12 @@ const blobSizesSql = (table: string): string =>
     ? "0 AS least, size + size / 64 + 1000 AS most"
     : `coalesce(size, 0) AS least, coalesce(size, ${LARGEST_BLOB}) AS most`;
 
-/** Copies blobs from the export, and checks them. @throws AppError conflict for one that is missing or damaged */
+/**
+ * Copies blobs from the export piece by piece, and checks them. `staged`: where one is written until it is whole. @throws AppError
+ * conflict for one that is missing or damaged
+ */
 async function copyBlobs(
-  { blobs }: Pick<Store, "blobs">,
+  { blobs, staged }: Pick<Store, "blobs"> & { staged: string },
   folder: string,
   lacking: ReadonlySet<string>,
   named: readonly NamedBlob[],
@@ -432,9 +444,8 @@ async function copyBlobs(
       throw damagedExportError(`blobs/${blob} ${size === undefined ? "is missing" : "is too large"}`);
     // What is small by its row is read whole beside other work.
     if (size < least || size > most) throw damagedExportError(`blobs/${blob} has another size than its row says`);
-    const bytes = new Uint8Array(await Bun.file(path).arrayBuffer());
-    if (new Bun.CryptoHasher("sha256").update(bytes).digest("hex") !== blob) throw damagedExportError(`blobs/${blob}`);
-    await blobs.write(bytes);
+    if ((await copyFile(path, staged, blob)).sha256 !== blob) throw damagedExportError(`blobs/${blob}`);
+    await blobs.adopt(staged, blob);
   }
 }
 
