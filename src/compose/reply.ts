@@ -61,6 +61,7 @@ const statements = prepared((db) => ({
         headers: messageBodies.headers,
         text: messageBodies.text,
         html: messageBodies.html,
+        htmlBytes: messageBodies.htmlBytes,
         sanitizer: messageBodies.sanitizer,
       },
     })

@@ -15,6 +15,7 @@ import type { PreparedMessage } from "../mailbox/filing/prepare.ts";
 import { localDomain } from "../mailbox/state/addresses.ts";
 import type { MailCore } from "../mailbox/state/mail-core.ts";
 import { normalizeAddress } from "../message/address.ts";
+import { unpackText } from "../message/reading.ts";
 import { type DeliveryReport, type FeedbackReport, MOST_REPORTED } from "../message/report.ts";
 import { bccDetector } from "../outbound/bcc.ts";
 import { concludeLateBounces, type LateFailure, messageEventFields } from "../outbound/outcome.ts";
@@ -245,12 +246,12 @@ function mayNameBcc(
   return says && envelope.reversePath === "" && !isTheirs;
 }
 
-const joinMessageText = ({ subject, headers, text, html = "", attachments, report }: PreparedMessage): string =>
+const joinMessageText = ({ subject, headers, text, attachments, report, ...body }: PreparedMessage): string =>
   [
     subject,
     ...headers.flat(),
     text,
-    html,
+    body.html ? unpackText(body.html, body.htmlBytes) : "",
     ...attachments.map(({ filename }) => filename),
     JSON.stringify(report ?? {}),
   ].join("\n");

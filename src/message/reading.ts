@@ -20,7 +20,7 @@ const MOST_UNPACKED = 1024 * 1024 * 1024;
 
 /** @throws Error for what is not packed, or unpacks to more than `most` bytes */
 export const unpackText = (packed: Uint8Array, most = MOST_UNPACKED): string =>
-  new TextDecoder().decode(zstdDecompressSync(packed, { maxOutputLength: most }));
+  new TextDecoder().decode(zstdDecompressSync(packed, { maxOutputLength: Math.max(1, most) }));
 
 /** A body stored by an older version: `html` as received, packed; `text` as stored. */
 interface BodyReading {

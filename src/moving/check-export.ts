@@ -181,6 +181,7 @@ const TYPES: Readonly<Record<string, (column: string) => string>> = {
   REAL: (column) => `typeof(${column}) IN ('integer', 'real')`,
   TEXT: (column) => `typeof(${column}) = 'text'`,
   BLOB: (column) => `typeof(${column}) = 'blob'`,
+  EITHER: (column) => `typeof(${column}) IN ('text', 'blob')`,
 };
 
 /** An address as messages have them. */
@@ -251,7 +252,9 @@ export function checkDatabaseValues(sqlite: Database, workspace?: ExportManifest
   for (const { name, by, of } of MOVED) {
     const wrong = (tables.get(name) ?? []).map((column) => {
       const quoted = `"${column.name}"`;
-      const isRight = [TYPES[column.getSQLType().toUpperCase()]?.(quoted) ?? "TRUE"];
+      // Packed text.
+      const type = column.columnType === "SQLiteCustomColumn" ? "EITHER" : column.getSQLType().toUpperCase();
+      const isRight = [TYPES[type]?.(quoted) ?? "TRUE"];
       if (column.dataType === "json")
         isRight.push(`CASE WHEN json_valid(${quoted}) THEN ${SHAPES[column.name]?.(quoted) ?? "TRUE"} ELSE FALSE END`);
       if (column.name === "id" && column.dataType === "string") isRight.push(isId(quoted));

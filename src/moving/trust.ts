@@ -247,12 +247,16 @@ async function readFileBeginning(path: string): Promise<Uint8Array | undefined> 
 
 /** Checks that the bodies of conversations unpack, to no more than a message may have. @throws AppError conflict */
 export function checkExportedBodies(sqlite: Database, from: number, through: number): void {
-  const bodies = sqlite.prepare<{ html: Uint8Array | null; seen: Uint8Array | null }, [number, number]>(
-    `SELECT html_source AS html, seen_text AS seen FROM moved.message_bodies WHERE message_seq ${messagesBetweenSql("?1", "?2")}`,
+  type Packed = Uint8Array | null;
+  type Body = { source: Packed; seen: Packed; html: Packed; htmlBytes: number | null };
+  const bodies = sqlite.prepare<Body, [number, number]>(
+    `SELECT html_source AS source, seen_text AS seen, iif(typeof(html) = 'blob', html, NULL) AS html, html_bytes AS htmlBytes
+     FROM moved.message_bodies WHERE message_seq ${messagesBetweenSql("?1", "?2")}`,
   );
-  for (const { html, seen } of bodies.iterate(from, through)) {
-    for (const packed of [html, seen]) {
-      if (packed) orDamaged("a row of message_bodies", () => void unpackText(packed, LARGEST_MESSAGE));
+  for (const { source, seen, html, htmlBytes } of bodies.iterate(from, through)) {
+    for (const [packed, most] of [[source], [seen], [html, htmlBytes ?? 0]] as const) {
+      const atMost = Math.min(most ?? LARGEST_MESSAGE, LARGEST_MESSAGE);
+      if (packed) orDamaged("a row of message_bodies", () => void unpackText(packed, atMost));
     }
   }
 }

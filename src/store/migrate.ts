@@ -68,6 +68,7 @@ import apart from "./migrations/0062_apart.sql" with { type: "text" };
 import attachmentTypes from "./migrations/0063_attachment_types.sql" with { type: "text" };
 import messageOctets from "./migrations/0064_message_octets.sql" with { type: "text" };
 import octetsWaiting from "./migrations/0065_octets_waiting.sql" with { type: "text" };
+import packedHtml from "./migrations/0066_packed_html.sql" with { type: "text" };
 
 const readSchemaVersion = (sqlite: Database): number =>
   (sqlite.query("PRAGMA user_version").get() as { user_version: number }).user_version;
@@ -226,4 +227,5 @@ export const MIGRATIONS: readonly string[] = [
   attachmentTypes,
   messageOctets,
   octetsWaiting,
+  packedHtml,
 ];

@@ -87,7 +87,17 @@
  *   options                              store/settings.ts
  */
 import { desc, sql } from "drizzle-orm";
-import { blob, index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
+import {
+  blob,
+  customType,
+  index,
+  integer,
+  primaryKey,
+  real,
+  sqliteTable,
+  text,
+  uniqueIndex,
+} from "drizzle-orm/sqlite-core";
 import type { EmailAddress } from "../message/address.ts";
 import type { TypeParameters } from "../message/content-type.ts";
 
@@ -129,6 +139,8 @@ export const GRANT_ACCESS = ["view", "send", "full"] as const;
 export type GrantAccess = (typeof GRANT_ACCESS)[number];
 
 const flag = (name: string) => integer(name, { mode: "boolean" });
+/** Text packed by packText (message/reading.ts); as it is in rows of versions before 0066_packed_html.sql. */
+const packedText = customType<{ data: Uint8Array | string }>({ dataType: () => "text" });
 const json = <T>(name: string) => text(name, { mode: "json" }).$type<T>();
 
 /** Settings that differ from their default (store/settings.ts). */
@@ -848,7 +860,7 @@ export const messageBodies = sqliteTable("message_bodies", {
   headers: json<[name: string, value: string][]>("headers").notNull(),
   text: text("text").notNull(),
   /** Sanitised; this is what is served. */
-  html: text("html"),
+  html: packedText("html"),
   /** The HTML as received, zstd: the source of the raw file and of a newer sanitiser. */
   htmlSource: blob("html_source", { mode: "buffer" }),
   /** Version of the sanitiser policy behind `html` (message/sanitize.ts). */
@@ -859,6 +871,8 @@ export const messageBodies = sqliteTable("message_bodies", {
   seenHidden: integer("seen_hidden").notNull().default(0),
   /** Version of the rules for visible text; 0 if they were not applied. */
   seenVersion: integer("seen_version").notNull().default(0),
+  /** Bytes that `html` has unpacked; null if it is not packed. */
+  htmlBytes: integer("html_bytes"),
 });
 
 /** Octets that not everybody sees (rules: Octets): [start, end, why]. */

@@ -84,6 +84,11 @@ test.each<[string, (db: Database) => void, RegExp]>([
   ],
   ["octets of a size that no message has", (db) => db.exec("UPDATE message_octets SET size = -5"), /message_octets/],
   [
+    "HTML that unpacks to more than it says",
+    (db) => db.query("UPDATE message_bodies SET html = ?, html_bytes = 9").run(zstdCompressSync(Buffer.alloc(10))),
+    /message_bodies/,
+  ],
+  [
     "a text that unpacks to more than the memory",
     (db) => void db.query("UPDATE message_bodies SET html_source = ?").run(zstdCompressSync(Buffer.alloc(200_000_000))),
     /message_bodies/,

@@ -304,6 +304,7 @@ export const bodyRow = (message: PreparedMessage) => ({
   headers: message.headers,
   text: message.text,
   html: message.html ?? null,
+  htmlBytes: message.htmlBytes ?? null,
   htmlSource: packed(message.htmlSource),
   sanitizer: message.sanitizer,
   seenText: packed(message.seenText),

@@ -28,8 +28,9 @@ export interface PreparedMessage
   /** The subject has a reply prefix. */
   isReply: boolean;
   snippet: string;
-  /** Sanitised. */
-  html?: string;
+  /** Sanitised, zstd, and its bytes unpacked. */
+  html?: Uint8Array;
+  htmlBytes?: number;
   /** HTML as received, compressed with zstd. */
   htmlSource?: Uint8Array;
   /** Version of the sanitiser policy behind `html`. */
@@ -124,7 +125,7 @@ export async function readForFiling(
     // Models read snippets, too, so these are taken from the visible text.
     snippet: makeSnippet(seen.text),
     ...toVisibleTextColumns(parsed.text, seen),
-    ...(html === undefined ? {} : { html: sanitizeHtml(html, budget), htmlSource: packText(html) }),
+    ...(html === undefined ? {} : { ...toHtmlColumns(sanitizeHtml(html, budget)), htmlSource: packText(html) }),
     sanitizer: SANITIZER_VERSION,
     attachments: stored,
     size: Math.max(bytes.byteLength, total(stored)) + sumFileSlack(stored),
@@ -153,6 +154,9 @@ export async function readForFiling(
   };
 }
 
+/** The stored columns of sanitised HTML. */
+export const toHtmlColumns = (html: string) => ({ html: packText(html), htmlBytes: Buffer.byteLength(html) });
+
 /** The stored columns: most visible text equals `text` and takes no bytes. */
 export function toVisibleTextColumns(
   text: string,
@@ -169,11 +173,11 @@ export function toVisibleTextColumns(
 const FILED_AT_ONCE = 8 * 1024 * 1024;
 
 /** How many copies of a message one transaction files, and roughly the bytes that each writes to the database. */
-export function measureFilingPortion({ text, html = "", htmlSource, seenText, headers, index }: PreparedMessage): {
+export function measureFilingPortion({ text, html, htmlSource, seenText, headers, index }: PreparedMessage): {
   atOnce: number;
   bytes: number;
 } {
-  const body = text.length + html.length + (htmlSource?.length ?? 0) + (seenText?.length ?? 0);
+  const body = text.length + (html?.length ?? 0) + (htmlSource?.length ?? 0) + (seenText?.length ?? 0);
   // Its addresses are stored twice.
   const header = 2 * headers.reduce((sum, [, value]) => sum + value.length, 0);
   const bytes = body + header + countDocumentCharacters(index);

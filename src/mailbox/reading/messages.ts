@@ -70,7 +70,8 @@ const statements = prepared((db) => {
         cut: isCut,
         body: {
           text: sql<string>`iif(${isCut}, ${messages.snippet}, ${messageBodies.text})`,
-          html: html ? sql<string | null>`iif(${isCut}, null, ${messageBodies.html})` : sql<string | null>`null`,
+          html: html ? sql<BodyRow["html"]>`iif(${isCut}, null, ${messageBodies.html})` : sql<null>`null`,
+          htmlBytes: messageBodies.htmlBytes,
           sanitizer: messageBodies.sanitizer,
           hasHtml: sql<boolean>`${messageBodies.htmlSource} is not null`.mapWith(Boolean),
         },
@@ -96,7 +97,7 @@ const statements = prepared((db) => {
       .select({
         seq: messageBodies.messageSeq,
         bytes: sql<number>`${addressBytes} + octet_length(${messageBodies.text})
-          + iif(${sql.placeholder("html")}, coalesce(octet_length(${messageBodies.html}), 0), 0)
+          + iif(${sql.placeholder("html")}, coalesce(${messageBodies.htmlBytes}, octet_length(${messageBodies.html}), 0), 0)
           + ${ATTACHMENT_BYTES} * (select coalesce(max(${attachments.position}) + 1, 0) from ${attachments}
             where ${attachments.messageSeq} = ${messages.seq})`,
       })
@@ -440,8 +441,15 @@ function bccReader(
 }
 
 /** The HTML to serve. HTML from an older policy is renewed before (stored-html.ts), or its text replaces it. */
-export const servedHtml = ({ html, sanitizer, text }: Pick<BodyRow, "html" | "sanitizer" | "text">): string | null =>
-  html === null || sanitizer >= SANITIZER_VERSION ? html : htmlOfText(text);
+export function servedHtml({
+  html,
+  htmlBytes,
+  sanitizer,
+  text,
+}: Pick<BodyRow, "html" | "htmlBytes" | "sanitizer" | "text">): string | null {
+  if (html !== null && sanitizer < SANITIZER_VERSION) return htmlOfText(text);
+  return html instanceof Uint8Array ? unpackText(html, htmlBytes ?? 0) : html;
+}
 
 const messageDirection = (kind: MessageRow["kind"]): Direction => (kind === "received" ? "inbound" : "outbound");
 

@@ -17,7 +17,7 @@ import { readStoredMessages } from "../../search/stored.ts";
 import { messageBodies, messages, threads } from "../../store/schema.ts";
 import { prepared } from "../../store/statement.ts";
 import type { Tx } from "../../store/store.ts";
-import { toVisibleTextColumns } from "../filing/prepare.ts";
+import { toHtmlColumns, toVisibleTextColumns } from "../filing/prepare.ts";
 import type { MailCore } from "../state/mail-core.ts";
 import type { MessageView } from "../state/views.ts";
 import { hasNoHtml } from "./messages.ts";
@@ -99,7 +99,9 @@ async function renew(
   const body = statements(db).body.get({ seq });
   if (!body || body.html === null) return undefined;
   const { mailboxId, text } = body;
-  const reading: Reading = { kind: "body", html: body.htmlSource ?? packText(body.html), text };
+  // Only rows of earlier versions lack the source.
+  const source = body.htmlSource ?? (typeof body.html === "string" ? packText(body.html) : body.html);
+  const reading: Reading = { kind: "body", html: source, text };
   const { html, seen } = await parser.read(mailboxId, reading).catch((error) => {
     if (error instanceof AppError) throw error;
     // HTML that cannot be read is shown as text, and counts as hidden.
@@ -113,7 +115,12 @@ async function renew(
   const stored = store.note((tx) => {
     const renewed = tx
       .update(messageBodies)
-      .set({ html, sanitizer: SANITIZER_VERSION, ...rest, seenText: seenText && Buffer.from(seenText) })
+      .set({
+        ...toHtmlColumns(html),
+        sanitizer: SANITIZER_VERSION,
+        ...rest,
+        seenText: seenText && Buffer.from(seenText),
+      })
       .where(and(eq(messageBodies.messageSeq, seq), isOld))
       .returning({ seq: messageBodies.messageSeq })
       .all();

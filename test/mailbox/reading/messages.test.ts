@@ -5,11 +5,13 @@
 import { describe, expect, test } from "bun:test";
 import { eq } from "drizzle-orm";
 import { getThread, updateThread } from "../../../src/mailbox/changing/threads.ts";
+import { toHtmlColumns } from "../../../src/mailbox/filing/prepare.ts";
 import { listThreads } from "../../../src/mailbox/reading/listing.ts";
 import { getVisibleHtml } from "../../../src/mailbox/reading/masked-codes.ts";
 import { getAttachment, getMessage, getRawMessage, listMessages } from "../../../src/mailbox/reading/messages.ts";
 import { renewSanitizedHtml } from "../../../src/mailbox/reading/stored-html.ts";
 import { parseMessage } from "../../../src/message/parse.ts";
+import { packText } from "../../../src/message/reading.ts";
 import { SANITIZER_VERSION } from "../../../src/message/sanitize.ts";
 import { addresses, attachments, messageBodies, messages } from "../../../src/store/schema.ts";
 import { withoutSources } from "../../harness/mail/parsed.ts";
@@ -166,7 +168,7 @@ describe("HTML", () => {
       expect(read()).not.toContain("script");
       await renewSanitizedHtml(core, messageId);
       expect(read()).toBe(html ?? "");
-      expect(body()).toEqual({ html: html ?? "", sanitizer: SANITIZER_VERSION });
+      expect(body()).toEqual({ html: packText(html ?? ""), sanitizer: SANITIZER_VERSION });
     }
   });
 });
@@ -412,7 +414,7 @@ test("a conversation too large to return whole marks its oldest messages as cut,
     const seq = store.db.select().from(messages).where(eq(messages.id, messageId)).get()?.seq ?? 0;
     store.db
       .update(messageBodies)
-      .set({ html: html(n) })
+      .set(toHtmlColumns(html(n)))
       .where(eq(messageBodies.messageSeq, seq))
       .run();
   }

@@ -92,7 +92,7 @@ test("HTML that kills the worker is hidden permanently", async () => {
   expect(await readVisibleText(core, alice, view())).toEqual(hidden);
   expect(await readVisibleText(core, alice, view())).toEqual(hidden);
   expect(asked).toEqual(["body"]);
-  expect(body()?.html).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
+  expect(unpackText(body()?.html as Uint8Array)).toBe('<div style="white-space:pre-wrap">Hello secret</div>');
 });
 
 test("a busy worker refuses, and nothing is stored", async () => {
