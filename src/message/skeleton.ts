@@ -179,15 +179,26 @@ export async function* streamOctets(
   start = 0,
   end = Number.POSITIVE_INFINITY,
 ): AsyncGenerator<Uint8Array> {
+  for (const piece of listPieces(skeleton, start, end))
+    yield piece instanceof Uint8Array ? piece : await readEncoded(piece, readContent);
+}
+
+/** Octets `start` to `end` of the encoded content of a cut. */
+interface CutPiece {
+  cut: Cut;
+  start: number;
+  end: number;
+}
+
+/** The octets from `start` to `end` in pieces, those of cuts without their content. */
+function* listPieces(skeleton: Skeleton, start: number, end: number): Generator<Uint8Array | CutPiece> {
   let passed = 0;
   for (const section of listSections(skeleton)) {
     const size = section instanceof Uint8Array ? section.length : encodedSize(section.size, section);
     const last = Math.min(size, end - passed);
     for (let from = Math.max(0, start - passed); from < last; from += PIECE) {
       const to = Math.min(last, from + PIECE);
-      yield section instanceof Uint8Array
-        ? section.subarray(from, to)
-        : await readEncoded(section, readContent, from, to);
+      yield section instanceof Uint8Array ? section.subarray(from, to) : { cut: section, start: from, end: to };
     }
     passed += size;
   }
@@ -204,7 +215,7 @@ function* listSections({ bytes, cuts }: Skeleton): Generator<Uint8Array | Cut> {
   yield bytes.subarray(kept);
 }
 
-async function readEncoded(cut: Cut, readContent: ReadContent, start: number, end: number): Promise<Uint8Array> {
+async function readEncoded({ cut, start, end }: CutPiece, readContent: ReadContent): Promise<Uint8Array> {
   const [from, to] = contentRange(cut.size, cut, start, end);
   const bytes = await readContent(cut.position, from, to);
   if (bytes.length !== to - from) throw new DamagedSkeleton(`attachment ${cut.position} has another size`);
@@ -219,12 +230,12 @@ export async function readOctets(
   end = Number.POSITIVE_INFINITY,
 ): Promise<Uint8Array> {
   const last = Math.min(end, countOctets(skeleton.bytes.length, skeleton.cuts));
-  if (skeleton.cuts.length === 0) return skeleton.bytes.subarray(start, last);
   const octets = new Uint8Array(Math.max(0, last - start));
   let length = 0;
-  for await (const piece of streamOctets(skeleton, readContent, start, last)) {
-    octets.set(piece, length);
-    length += piece.length;
+  for (const piece of listPieces(skeleton, start, last)) {
+    const bytes = piece instanceof Uint8Array ? piece : await readEncoded(piece, readContent);
+    octets.set(bytes, length);
+    length += bytes.length;
   }
   return octets;
 }

@@ -113,12 +113,14 @@ export function listKeptParts(db: Db, kept: readonly KeptDescription[]): Map<num
   const texts = new Map(
     textRows(db)
       .all(seqs)
-      .map(({ seq, ...texts }) => [seq, texts]),
+      .map((row) => [row.seq, row]),
   );
   const parts = new Map<number, KeptParts>();
   for (const { seq, digest, size, hidden, skeleton = packed.get(seq) } of kept) {
-    const text = texts.get(seq);
-    if (skeleton && text) parts.set(seq, { skeleton, digest, size, hidden, ...text, files: files.get(seq) ?? [] });
+    const stored = texts.get(seq);
+    if (!skeleton || !stored) continue;
+    const { text, html } = stored;
+    parts.set(seq, { skeleton, digest, size, hidden, text, html, files: files.get(seq) ?? [] });
   }
   return parts;
 }
