@@ -172,7 +172,9 @@ async function start(
   const { hostname, baseUrl, data: folder, trustedProxies } = config;
   const { frontends, backends } = running;
 
-  const { replication, checkpoints } = following ? {} : await takeFolder(config, core, running, signal);
+  const readers = following ? undefined : openReaders(core);
+  const replication = following ? undefined : await takeFolder(config, core, running, readers, signal);
+  if (readers) backends.push(readers);
   await prepare?.();
   const isDemo = findDemo(core) !== undefined;
   if (isDemo) requireLoopbackListeners(config);
@@ -191,8 +193,6 @@ async function start(
   if (following) registerStandbyGauges(metrics, following.state);
   if (replication) registerReplicaGauges(metrics, replication.state);
 
-  const readers = following ? undefined : openReaders(core, checkpoints?.look);
-  if (readers) backends.push(readers);
   const mail = openMailServices(readers ? { ...core, readers } : core, {
     hold,
     startParser,
@@ -435,34 +435,37 @@ async function start(
 }
 
 /**
- * Claims the data folder, and has its database replicated where that is asked for. Resolves with the
- * replication, or what checkpoints. A standby
+ * Claims the data folder, and has its database replicated where that is asked for. Resolves with the replication. A standby
  * has claimed the folder before it followed anything.
  */
-async function takeFolder(config: Config, core: Core, { backends }: Running, signal: AbortSignal | undefined) {
+async function takeFolder(
+  config: Config,
+  core: Core,
+  { backends }: Running,
+  readers: ReaderPool | undefined,
+  signal: AbortSignal | undefined,
+) {
   const { store, log } = core;
   backends.push({ stop: claimFolder(config.data) });
   if (!config.replica) {
-    const checkpoints = startCheckpoints(store, log);
+    const checkpoints = startCheckpoints(store, log, { ...(readers && { atRest: readers.atRest }) });
+    readers?.whenGone(checkpoints.look);
     backends.push(checkpoints);
-    return { checkpoints };
+    return undefined;
   }
   const replication = createReplication(core, config.replica);
   backends.push(replication);
   await replication.start(signal);
   // Who writes the database also removes the blobs that it names no more.
   await store.remote?.own().catch((error) => log.warn("blobs without a row are not removed yet", { error }));
-  return { replication };
+  return replication;
 }
 
-/** Undefined for a database in memory, which no other process reads. `ended`: a reader is gone. */
-function openReaders({ store, site, runtime, log, metrics }: Core, ended?: () => void): ReaderPool | undefined {
+/** Undefined for a database in memory, which no other process reads. */
+function openReaders({ store, site, runtime, log, metrics }: Core): ReaderPool | undefined {
   const file = findDatabaseFile(store.db);
   if (file === undefined) return undefined;
-  return createReaderPool({
-    ...{ file, replyFolder: join(site.folder, "spool"), runtime, log, metrics },
-    ...(ended && { ended }),
-  });
+  return createReaderPool({ file, replyFolder: join(site.folder, "spool"), runtime, log, metrics });
 }
 
 /** Undefined where no listener uses TLS. */

@@ -1,7 +1,8 @@
 /**
  * Writes the pages of the write-ahead log to the database on a thread of its own (checkpoint-worker.ts), so that no request
- * waits for it: it takes as long as many commits. SQLite starts the log over only when all of it is in the database, so the
- * main thread writes what was committed meanwhile.
+ * waits for it: it takes as long as many commits. SQLite starts the log over only when all of it is in the database and nobody
+ * reads from it, so the main thread writes what was committed meanwhile while the readers rest: one that is always at work would
+ * have the log grow.
  *
  * If the thread fails, SQLite checkpoints at a commit, as it does in commands.
  */
@@ -14,7 +15,10 @@ const PAGES = { thread: 8_000, commit: 16_000 };
 export function startCheckpoints(
   { db: { $client: sqlite }, onCommit }: Pick<Store, "db" | "onCommit">,
   log: Pick<Log, "error">,
-  most = PAGES,
+  {
+    most = PAGES,
+    atRest = async (work) => work(),
+  }: { most?: typeof PAGES; atRest?: (work: () => void) => Promise<void> } = {},
 ): {
   /** Looks whether there is something to write, as after a commit. */
   look(): void;
@@ -32,9 +36,9 @@ export function startCheckpoints(
   function startWorker(): Worker {
     // The same address in the single executable (entry naming [name]).
     const started = new Worker(new URL("./checkpoint-worker.ts", import.meta.url).href);
-    started.addEventListener("message", () => {
+    started.addEventListener("message", async () => {
       try {
-        checkpoint.get();
+        await atRest(() => void checkpoint.get());
       } catch (error) {
         log.error("the write-ahead log was not checkpointed", { error });
       }

@@ -18,6 +18,7 @@ import type { Schema } from "../base/json-schema.ts";
 import type { Log } from "../base/log.ts";
 import { memoryLimit, readerMemory } from "../base/memory.ts";
 import type { Metrics } from "../base/metrics.ts";
+import { awaitAtMost } from "../base/pause.ts";
 import type { Runtime } from "../base/runtime.ts";
 import { createShares } from "../base/shares.ts";
 import type { Readers } from "../mailbox/state/readers.ts";
@@ -34,6 +35,13 @@ import { type StartReader, startReader } from "./reader-process.ts";
 export interface ReaderPool extends Readers {
   /** Starts the reader that is kept ready. */
   warm(): void;
+  /**
+   * Does `work` while no reader has a state of the database, once they have answered what they were given; after half a second
+   * even if one has not.
+   */
+  atRest(work: () => void): Promise<void>;
+  /** `listener` is called when a reader is gone, and with it its state of the database. */
+  whenGone(listener: () => void): void;
   /** Ends the readers; every inquiry rejects as unavailable. Resolves when their processes are gone. */
   stop(): Promise<void>;
 }
@@ -50,6 +58,8 @@ const MOST_UNDER_WAY = 1_000;
 const START_MS = 60_000;
 /** Idle time after which a reader ends that is not the last one. */
 const IDLE_MS = 60_000;
+/** Longest wait of what is done at rest. */
+const REST_MS = 500;
 /** Memory for each reader. */
 const MEMORY_PER_READER = 512 * 1024 * 1024;
 const MOST_READERS = 8;
@@ -92,7 +102,6 @@ export function createReaderPool({
   log,
   metrics,
   most = readersFor(memoryLimit(), availableParallelism()),
-  ended = () => {},
   start = startReader,
 }: {
   /** The database. */
@@ -104,8 +113,6 @@ export function createReaderPool({
   metrics: Pick<Metrics, "gauge" | "counter">;
   /** Most readers at once. */
   most?: number;
-  /** Called when a reader is gone, and with it its state of the database. */
-  ended?(): void;
   start?: StartReader;
 }): ReaderPool {
   const usage = createSourceUsage(runtime.now);
@@ -113,6 +120,9 @@ export function createReaderPool({
   const underWay = createShares({ most: MOST_UNDER_WAY, runtime });
   const slots = new Set<Slot>();
   let count = 0;
+  const goneListeners: (() => void)[] = [];
+  /** Resolves when no reader is at work. Meanwhile none is given any. */
+  let rest: PromiseWithResolvers<void> | undefined;
   let stopped: PromiseWithResolvers<void> | undefined;
 
   const countBusy = (): number => [...slots].filter(({ task }) => task).length;
@@ -166,7 +176,7 @@ export function createReaderPool({
   function gone(slot: Slot, how: string): void {
     slots.delete(slot);
     slot.cancelTimer();
-    ended();
+    for (const listener of goneListeners) listener();
     const { task, isReady, wasAsked } = slot;
     if (!slot.isClosed) {
       failures.add({ reason: isReady ? "died" : "start" });
@@ -247,6 +257,8 @@ export function createReaderPool({
   }
 
   function dispatch(): void {
+    if (rest && countBusy() === 0) rest.resolve();
+    if (rest) return;
     for (let task = queue.first(() => true); task; task = queue.first(() => true)) {
       const idle = [...slots].find((slot) => !slot.isClosed && !slot.task);
       const slot = idle ?? (slots.size < most ? open() : undefined);
@@ -293,8 +305,21 @@ export function createReaderPool({
     warm() {
       if (slots.size === 0 && !stopped) open();
     },
+    async atRest(work) {
+      rest = Promise.withResolvers();
+      dispatch();
+      try {
+        await awaitAtMost(runtime, REST_MS, rest.promise);
+        work();
+      } finally {
+        rest = undefined;
+        if (!stopped) dispatch();
+      }
+    },
+    whenGone: (listener) => void goneListeners.push(listener),
     stop() {
       stopped ??= Promise.withResolvers();
+      rest?.resolve();
       const tasks = [...queue.leaveAll(), ...[...slots].flatMap(({ task }) => task ?? [])];
       for (const task of tasks) {
         task.cancelWait();

@@ -21,7 +21,7 @@ function opened(folder: string) {
     () => 0,
     (line) => lines.push(line),
   );
-  const checkpoints = startCheckpoints(store, log, { thread: 20, commit: NEVER });
+  const checkpoints = startCheckpoints(store, log, { most: { thread: 20, commit: NEVER } });
   const pages = store.db.$client.prepare<{ log: number }, []>("PRAGMA wal_checkpoint(NOOP)");
   let commits = 0;
   async function commit(): Promise<number> {
@@ -81,7 +81,7 @@ test("a store in memory has no log to write", async () => {
     () => 0,
     () => expect.unreachable(),
   );
-  const checkpoints = startCheckpoints(store, log, { thread: 1, commit: NEVER });
+  const checkpoints = startCheckpoints(store, log, { most: { thread: 1, commit: NEVER } });
   for (let n = 0; n < 10; n++)
     store.transact(
       (tx) =>

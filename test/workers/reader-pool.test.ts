@@ -35,11 +35,7 @@ interface Rig extends World {
 }
 
 /** A mailbox in a file, and readers of it. */
-function open({
-  start = startReader,
-  most = 1,
-  ended = () => {},
-}: Partial<Parameters<typeof createReaderPool>[0]> = {}): Rig {
+function open({ start = startReader, most = 1 }: Partial<Parameters<typeof createReaderPool>[0]> = {}): Rig {
   const folder = temporaryFolder();
   const file = join(folder, "mailroom.db");
   const { core } = openInMemory({}, { file });
@@ -47,7 +43,7 @@ function open({
   const isReady = Promise.withResolvers<void>();
   const { runtime, log, metrics } = core;
   const pool = createReaderPool({
-    ...{ file, replyFolder: join(folder, "spool"), runtime, log, metrics, most, ended },
+    ...{ file, replyFolder: join(folder, "spool"), runtime, log, metrics, most },
     start(path, events) {
       const child = start(path, {
         heard(message) {
@@ -72,12 +68,13 @@ function open({
   return { ...world, folder, database: file, alice, mailboxId, pool, children, isReady: isReady.promise, receive };
 }
 
-const hanging: StartReader = (file, events) =>
-  startMessagingChild(
-    "reader",
-    [process.execPath, join(import.meta.dir, "hanging-reader.ts"), "reader:", file],
-    events,
-  );
+/** Starts a reader that runs a script of this folder. */
+const readersOf =
+  (script: string): StartReader =>
+  (file, events) =>
+    startMessagingChild("reader", [process.execPath, join(import.meta.dir, script), "reader:", file], events);
+const hanging = readersOf("hanging-reader.ts");
+const slow = readersOf("slow-reader.ts");
 
 const searching = ({ core, alice }: Rig, q: string, caller: Caller = alice) =>
   searchThreads(core, caller, { q, limit: 10 });
@@ -151,15 +148,13 @@ test("an answer that is too large for a message comes by file, which is removed"
 
 test("a reader that hangs is ended after ten seconds, and the log is checkpointed after it", async () => {
   const starts = [hanging, startReader];
-  let gone = () => {};
   const rig = open({
     start: (file, events) => (starts.shift() ?? startReader)(file, events),
-    ended: () => gone(),
   });
   const { core, runtime, store, receive } = rig;
   await receive("plum");
-  const checkpoints = startCheckpoints(store, core.log, { thread: 20, commit: 1_000_000 });
-  gone = checkpoints.look;
+  const checkpoints = startCheckpoints(store, core.log, { most: { thread: 20, commit: 1_000_000 } });
+  rig.pool.whenGone(checkpoints.look);
   const pages = () =>
     store.db.$client.query<{ log: number; checkpointed: number }, []>("PRAGMA wal_checkpoint(NOOP)").get();
   const refusal = searching(rig, "plum").catch((error: unknown) => error);
@@ -182,6 +177,48 @@ test("a reader that hangs is ended after ten seconds, and the log is checkpointe
   });
   await checkpoints.stop();
 }, 60_000);
+
+test("the log starts over although readers are always at work", async () => {
+  const rig = open({ start: slow, most: 3 });
+  const { core, store, pool } = rig;
+  const { atRest } = pool;
+  const checkpoints = startCheckpoints(store, core.log, { most: { thread: 20, commit: 1_000_000 }, atRest });
+  const pages = store.db.$client.query<{ log: number }, []>("PRAGMA wal_checkpoint(NOOP)");
+  let isOver = false;
+  const readers = Array.from({ length: 6 }, async () => {
+    while (!isOver) await searching(rig, "plum");
+  });
+  await rig.isReady;
+  let anew = 0;
+  let before = 0;
+  await until(() => {
+    const name = `option ${Math.random()}`;
+    store.transact((tx) => void tx.insert(options).values({ name, value: "x" }).run());
+    const { log = 0 } = pages.get() ?? {};
+    if (log < before) anew++;
+    before = log;
+    return anew === 5;
+  });
+  isOver = true;
+  await Promise.all(readers);
+  await checkpoints.stop();
+}, 60_000);
+
+test("what is done at rest waits for readers, and half a second at most", async () => {
+  const rig = open({ start: hanging });
+  const done: string[] = [];
+  await rig.pool.atRest(() => done.push("idle"));
+  const hung = searching(rig, "plum").catch(() => done.push("hung"));
+  await rig.isReady;
+  const resting = rig.pool.atRest(() => done.push("at rest"));
+  await Promise.resolve();
+  expect(done).toEqual(["idle"]);
+  rig.runtime.advanceTo(rig.runtime.now() + 500);
+  await resting;
+  await rig.pool.stop();
+  await hung;
+  expect(done).toEqual(["idle", "at rest", "hung"]);
+});
 
 test("a reader that dies costs its search alone", async () => {
   let isFirst = true;
