@@ -21,6 +21,8 @@ export interface Moved {
   numbers?: Readonly<Record<string, string>>;
   /** SQL in place of a column's value; `m` is the row as it was. */
   values?: Readonly<Record<string, string>>;
+  /** A server adds rows for mail that came without them, which are no difference. */
+  grows?: true;
 }
 
 /** A table whose rows are made again at the other server, or stay, and why. */
@@ -91,7 +93,7 @@ export const TABLES: Readonly<Record<string, Moved | Left>> = {
   message_judgements: ofMessage,
   attachments: ofMessage,
   // What apps are told of its octets is read anew.
-  message_octets: { ...ofMessage, values: { envelope: "NULL", structure: "NULL" } },
+  message_octets: { ...ofMessage, values: { envelope: "NULL", structure: "NULL" }, grows: true },
   // The conversation that a draft answers may come later, and is set at the end.
   drafts: { ...ofMessage, values: { answers: "NULL" } },
   holds: ofMessage,

@@ -105,7 +105,7 @@ function mailInsert(sqlite: Database, name: string): string {
 /** SQL: numbers, there, of conversations of which a row differs, or is missing on either side. */
 function differences(sqlite: Database, { name }: { name: string }): string {
   const values = mailValues(sqlite, name);
-  const { values: fixed = {} } = getMovedTable(name);
+  const { values: fixed = {}, grows } = getMovedTable(name);
   const keys = listPrimaryKeyColumns(sqlite, name);
   const compared = [...values].filter(
     ([column]) => !(column.slice(1, -1) in fixed) && !(name === "threads" && column === '"seq"'),
@@ -121,7 +121,8 @@ function differences(sqlite: Database, { name }: { name: string }): string {
       : by === "thread_seq"
         ? "t.thread_seq = p.seq"
         : `t.message_seq ${messagesBetweenSql("p.seq", "p.seq")}`;
-  return `SELECT p.source FROM ${mailRows(name)} LEFT JOIN main.${name} t ON ${key} WHERE p.fresh = 0 AND NOT (${same})
-    UNION SELECT p.source FROM portion p WHERE p.fresh = 0 AND
+  const other = `SELECT p.source FROM ${mailRows(name)} LEFT JOIN main.${name} t ON ${key} WHERE p.fresh = 0 AND NOT (${same})`;
+  if (grows) return other;
+  return `${other} UNION SELECT p.source FROM portion p WHERE p.fresh = 0 AND
       (SELECT count(*) FROM moved.${name} m WHERE ${there}) <> (SELECT count(*) FROM main.${name} t WHERE ${here})`;
 }
