@@ -1,13 +1,14 @@
 /**
  * Every message of the corpora, over SMTP by BDAT, which changes no octet, and back over IMAP: below this server's own fields it is
- * what was sent, but for NUL and Bcc (rules: Octets).
+ * what was sent, but for NUL and Bcc (rules: Octets). An export brings the same octets to another server.
  */
 import { expect, test } from "bun:test";
 import { fetchAll, imapAccount } from "../harness/clients/imap-client.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { corpusFiles, corpusNote, corpusPresent } from "../harness/mail/corpus.ts";
-import { boot } from "../harness/servers/boot.ts";
+import { type Booted, boot } from "../harness/servers/boot.ts";
 import { appPassword } from "../harness/servers/imap-world.ts";
+import { exportOf, importInto } from "../harness/servers/transfer-rig.ts";
 
 const OURS =
   /^Return-Path: <ben@remote\.example>\r\nReceived: (?:.*\r\n[\t ])+.*\r\nAuthentication-Results: localhost;(?:\r\n\t.*|.*\r\n\t.*)*\r\n/;
@@ -21,8 +22,14 @@ function served(bytes: Uint8Array): string {
   return header + text.slice(end);
 }
 
+/** Digests of the octets that everybody sees. Without a Message-ID, a message may come twice, and is imported once. */
+const servedDigests = ({ core }: Booted): unknown[] =>
+  core.store.db.$client
+    .query("SELECT DISTINCT hex(coalesce(served_digest, digest)) AS digest FROM message_octets ORDER BY 1")
+    .all();
+
 test.skipIf(!corpusPresent)(
-  `each is fetched as it came${corpusNote}`,
+  `each is fetched as it came, also where an export of it is imported${corpusNote}`,
   async () => {
     const app = await boot({ MAILROOM_IMAPS: "127.0.0.1:0" });
     const sender = await connectSmtp(app.mx);
@@ -59,6 +66,10 @@ test.skipIf(!corpusPresent)(
     client.end();
     expect(faults).toEqual([]);
     expect(count).toBe(came.size);
+
+    const other = await boot();
+    expect(await importInto(other, await exportOf(app))).toMatchObject({ failed: 0 });
+    expect(servedDigests(other)).toEqual(servedDigests(app));
   },
   300_000,
 );
