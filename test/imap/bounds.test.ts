@@ -176,6 +176,18 @@ test("a literal within IDLE, and within what a client proves who it is with, end
   expect(await stranger.line()).toStartWith("* BYE ");
 });
 
+test("FETCH lets others run between the messages that it reads", async () => {
+  await world.arriveAll(Array.from({ length: 200 }, (_, i) => `Message ${i}`));
+  const [fetcher, other] = [await client(), await client()];
+  await fetcher.say("SELECT INBOX");
+  const ended: string[] = [];
+  const fetched = fetcher
+    .say("FETCH 1:* BODY.PEEK[]")
+    .then(({ untagged }) => ended.push(`FETCH of ${untagged.length}`));
+  await Promise.all([fetched, other.say("NOOP").then(() => ended.push("NOOP"))]);
+  expect(ended).toEqual(["NOOP", "FETCH of 200"]);
+});
+
 test("LIST lets others run, whatever it is asked and however many names there are", async () => {
   const {
     core: { store },

@@ -531,6 +531,21 @@ describe("octets that are not whole", () => {
     expect(await last("INBOX", "ENVELOPE")).toContain('"Parts"');
     it.lines.length = 0;
   });
+
+  test("keep no others from being served, each as if it were asked for alone", async () => {
+    await damaged({ digest: Buffer.alloc(32) });
+    await arrives(alternatives());
+    await hers.say("SELECT INBOX");
+    const { untagged: all } = await hers.say("FETCH 1:* (UID)");
+    for (const item of ["BODY.PEEK[]", "BODY.PEEK[HEADER.FIELDS (SUBJECT)]"]) {
+      const together = await hers.say(`FETCH 1:* (${item})`);
+      expect([together.status, together.untagged.length]).toEqual(["NO", all.length - 1]);
+      const alone = [];
+      for (const number of all.keys()) alone.push(...(await hers.say(`FETCH ${number + 1} (${item})`)).untagged);
+      expect(together.untagged).toEqual(alone);
+    }
+    it.lines.length = 0;
+  });
 });
 
 test("text and HTML that came as they are are kept once", async () => {
