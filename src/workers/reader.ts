@@ -7,6 +7,7 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { encodeChildMessage, hearParent, tellParent } from "../base/child-messages.ts";
 import { AppError } from "../base/errors.ts";
+import { MESSAGE_INQUIRIES } from "../mailbox/imap/message-search.ts";
 import { LIST_INQUIRIES } from "../mailbox/reading/listing.ts";
 import type { Inquiry } from "../mailbox/state/readers.ts";
 import { createFts5Index } from "../search/fts5/fts5.ts";
@@ -17,7 +18,10 @@ import type { FromReader, ToReader } from "./reader-messages.ts";
 import { readerDatabaseFile } from "./reader-process.ts";
 
 const inquiries = new Map(
-  ([...LIST_INQUIRIES] as readonly Inquiry<unknown, unknown>[]).map((inquiry) => [inquiry.name, inquiry]),
+  ([...LIST_INQUIRIES, ...MESSAGE_INQUIRIES] as readonly Inquiry<unknown, unknown>[]).map((inquiry) => [
+    inquiry.name,
+    inquiry,
+  ]),
 );
 
 const say = (message: FromReader): void => tellParent(encodeChildMessage(message));

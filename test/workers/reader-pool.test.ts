@@ -4,6 +4,14 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Caller } from "../../src/access/caller.ts";
 import { type MessagingChild, startMessagingChild } from "../../src/base/child-process.ts";
+import {
+  askForMessages,
+  askToLookThrough,
+  createMarks,
+  hasMark,
+  type MessageSet,
+  setMark,
+} from "../../src/mailbox/imap/message-search.ts";
 import { listThreads, searchThreads } from "../../src/mailbox/reading/listing.ts";
 import { startCheckpoints } from "../../src/store/checkpoints.ts";
 import { openReaderDatabase } from "../../src/store/reader-database.ts";
@@ -31,7 +39,7 @@ interface Rig extends World {
   /** Resolves when the first reader is ready. */
   isReady: Promise<void>;
   /** Files mail with that text. */
-  receive(text: string): Promise<unknown>;
+  receive(text: string): Promise<{ seq: number }>;
 }
 
 /** A mailbox in a file, and readers of it. */
@@ -103,6 +111,45 @@ test("a reader answers as this process does", async () => {
     const next = { ...filters, cursor: found.nextCursor };
     expect(await listThreads(core, alice, next)).toEqual(await listThreads(here, alice, next));
   }
+});
+
+test("a reader looks through messages for mail apps as this process does", async () => {
+  const rig = open();
+  const { core, alice, mailboxId } = rig;
+  const seqs: number[] = [];
+  for (const text of ["plum jam", "plum tart", "quince"]) seqs.push((await rig.receive(text)).seq);
+  const here = { readers: openInMemory({}, { file: rig.database }).core.readers };
+  const sets: MessageSet[] = [
+    ...[{ of: "unread" }, { of: "flagged" }, { of: "labelled", label: "None" }, { of: "long" }],
+    ...[
+      { of: "saying", text: "plum" },
+      { of: "saying", text: "p" },
+    ],
+  ] as MessageSet[];
+  for (const set of sets) {
+    const [found, there] = await Promise.all([core, here].map((asked) => askForMessages(asked, alice, mailboxId, set)));
+    expect(found && [...seqs.map(found.has), found.isEmpty, found.isWord]).toEqual(
+      there && [...seqs.map(there.has), there.isEmpty, there.isWord],
+    );
+  }
+  const marks = createMarks(seqs.length);
+  setMark(marks, 1);
+  const key = {
+    key: "and",
+    of: [
+      { key: "marks", at: 0 },
+      { key: "body", text: "plum" },
+    ],
+  } as const;
+  const {
+    found,
+    open: undecided,
+    rest,
+  } = await askToLookThrough(core, alice, {
+    ...{ key, marks: [marks], seqs, userId: alice.userId },
+  });
+  expect(seqs.map((_, i) => hasMark(found, i))).toEqual([false, true, false]);
+  expect([...undecided, ...rest]).toEqual([0, 0]);
 });
 
 test("whoever writes reads what they wrote", async () => {

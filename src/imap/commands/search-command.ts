@@ -34,7 +34,7 @@ export async function runImapSearch(
   const caller = session.caller("search");
   session.reads.note(caller, []);
   // Of a search that is refused, nothing is saved.
-  const found = await findMessagesBySearchKey(session, key, caller.userId).catch((error) => {
+  const found = await findMessagesBySearchKey(session, key, caller).catch((error) => {
     if (saves) view.saved = new Set();
     throw error;
   });

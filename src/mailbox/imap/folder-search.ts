@@ -6,12 +6,11 @@ import { letOthersRun } from "../../base/pause.ts";
 import { unpackText } from "../../message/reading.ts";
 import { toThreadSeq } from "../../search/document-number.ts";
 import { LONGEST_SURE } from "../../search/fold.ts";
-import type { Reader } from "../../store/core.ts";
-import { FOLDERS, MESSAGES_PER_THREAD } from "../../store/schema.ts";
+import { FOLDERS, type Folder, MESSAGES_PER_THREAD } from "../../store/schema.ts";
 import { statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import { threadsLabelledIn } from "../state/labels.ts";
-import type { ImapFolder } from "./uids.ts";
+import type { MailReader } from "../state/readers.ts";
 
 /** Times its packed length that a text usually has. */
 const PACKED_TO = 4;
@@ -101,48 +100,44 @@ async function ofThreads(db: Db, threads: readonly number[], select: "unread" | 
 }
 
 /** Unread messages in any folder of a mailbox. */
-export const findUnread = ({ db }: Reader, mailboxId: string): Promise<Set<number>> =>
+export const findUnread = ({ db }: MailReader, mailboxId: string): Promise<Set<number>> =>
   ofThreads(db, numbersIn(statements.unreadThreads(db).get(mailboxId)), "unread");
 
 /** Flagged messages in any folder of a mailbox. */
-export const findFlagged = ({ db }: Reader, mailboxId: string): Promise<Set<number>> =>
+export const findFlagged = ({ db }: MailReader, mailboxId: string): Promise<Set<number>> =>
   ofThreads(db, numbersIn(statements.starredThreads(db).get(mailboxId)), "flagged");
 
-/** Resolves with a test for messages whose conversation has a label in the mailbox. */
-export async function createLabelTest(
-  { db }: Reader,
-  mailboxId: string,
-  label: string,
-): Promise<(seq: number) => boolean> {
+/** Conversations (threads.seq) that have a label in the mailbox. */
+export async function findLabelledThreads({ db }: MailReader, mailboxId: string, label: string): Promise<Set<number>> {
   const threads = new Set<number>();
   for await (const some of threadsLabelledIn(db, mailboxId, label)) for (const one of some) threads.add(one);
-  return (seq) => threads.has(toThreadSeq(seq));
+  return threads;
 }
 
 /** The message with an id, in any mailbox. */
-export const findMessageNumber = ({ db }: Reader, id: string): number | undefined =>
+export const findMessageNumber = ({ db }: MailReader, id: string): number | undefined =>
   statements.message(db).get(id)?.seq;
 
 /** A test for messages of the conversation with an id, in any mailbox. */
-export function createThreadTest({ db }: Reader, id: string): (seq: number) => boolean {
+export function createThreadTest({ db }: MailReader, id: string): (seq: number) => boolean {
   const thread = statements.thread(db).get(id)?.seq;
   return (seq) => toThreadSeq(seq) === thread;
 }
 
 /** Messages of a folder whose texts are longer than the index surely knows them; for a label's mailbox also others. */
-export function findLongMessages({ db }: Reader, { mailboxId, folder }: ImapFolder): Set<number> {
+export function findLongMessages({ db }: MailReader, mailboxId: string, folder: Folder | undefined): number[] {
   const folders = JSON.stringify(folder === undefined ? FOLDERS : [folder]);
-  return new Set(numbersIn(statements.long(db).get(mailboxId, folders, LONGEST_SURE)));
+  return numbersIn(statements.long(db).get(mailboxId, folders, LONGEST_SURE));
 }
 
-export const readMessageDates = ({ db }: Reader, seqs: readonly number[]): DatesRow[] =>
+export const readMessageDates = ({ db }: MailReader, seqs: readonly number[]): DatesRow[] =>
   statements.dates(db).all(JSON.stringify(seqs));
 
 // The following return the first of the messages, in their order: so many characters together, or one.
 
 /** Envelopes as that person sees them. */
 export const readMessageEnvelopes = (
-  { db }: Reader,
+  { db }: MailReader,
   seqs: readonly number[],
   userId: string,
   characters: number,
@@ -153,10 +148,10 @@ export const readMessageEnvelopes = (
     ({ subject, from, to, cc, bcc }) => subject.length + from.length + to.length + cc.length + bcc.length,
   );
 
-export const readMessageHeaders = ({ db }: Reader, seqs: readonly number[], characters: number): HeadersRow[] =>
+export const readMessageHeaders = ({ db }: MailReader, seqs: readonly number[], characters: number): HeadersRow[] =>
   takeWithinLength(statements.headers(db).iterate(JSON.stringify(seqs)), characters, ({ headers }) => headers.length);
 
-export const readMessageBodies = ({ db }: Reader, seqs: readonly number[], characters: number): BodyRow[] =>
+export const readMessageBodies = ({ db }: MailReader, seqs: readonly number[], characters: number): BodyRow[] =>
   takeWithinLength(
     wholeTexts(statements.bodies(db).iterate(JSON.stringify(seqs))),
     characters,
