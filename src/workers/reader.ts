@@ -9,6 +9,7 @@ import { encodeChildMessage, hearParent, tellParent } from "../base/child-messag
 import { AppError } from "../base/errors.ts";
 import { MESSAGE_INQUIRIES } from "../mailbox/imap/message-search.ts";
 import { LIST_INQUIRIES } from "../mailbox/reading/listing.ts";
+import { SUGGESTION_INQUIRIES } from "../mailbox/reading/suggestions.ts";
 import type { Inquiry } from "../mailbox/state/readers.ts";
 import { createFts5Index } from "../search/fts5/fts5.ts";
 import { openReaderDatabase, type ReaderDatabase } from "../store/reader-database.ts";
@@ -18,10 +19,9 @@ import type { FromReader, ToReader } from "./reader-messages.ts";
 import { readerDatabaseFile } from "./reader-process.ts";
 
 const inquiries = new Map(
-  ([...LIST_INQUIRIES, ...MESSAGE_INQUIRIES] as readonly Inquiry<unknown, unknown>[]).map((inquiry) => [
-    inquiry.name,
-    inquiry,
-  ]),
+  ([...LIST_INQUIRIES, ...MESSAGE_INQUIRIES, ...SUGGESTION_INQUIRIES] as readonly Inquiry<unknown, unknown>[]).map(
+    (inquiry) => [inquiry.name, inquiry],
+  ),
 );
 
 const say = (message: FromReader): void => tellParent(encodeChildMessage(message));

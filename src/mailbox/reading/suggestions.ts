@@ -5,10 +5,11 @@
  * Invariant: a suggested query finds something for the caller. Suggested words and people come from mail that the
  * caller reaches, and never from a Bcc, which is neither indexed nor among a conversation's participants.
  */
-import type { Caller } from "../../access/caller.ts";
+import { type Caller, type Seeker, toSeeker } from "../../access/caller.ts";
 import { AppError } from "../../base/errors.ts";
+import { t } from "../../base/json-schema.ts";
 import { letOthersRun } from "../../base/pause.ts";
-import type { EmailAddress } from "../../message/address.ts";
+import { EmailAddress } from "../../message/message-schemas.ts";
 import type { SearchScope } from "../../search/engine.ts";
 import { foldText } from "../../search/fold.ts";
 import { countWord, knownWords } from "../../search/fts5/fts5.ts";
@@ -27,11 +28,12 @@ import {
   type WordPosition,
   withOperatorsCorrected,
 } from "../../search/query.ts";
-import type { Reader } from "../../store/core.ts";
 import { statement } from "../../store/statement.ts";
 import type { Db } from "../../store/store.ts";
 import { labelKey } from "../state/labels.ts";
+import type { MailCore } from "../state/mail-core.ts";
 import { reachedMailbox } from "../state/mailboxes.ts";
+import type { Inquiry, MailReader } from "../state/readers.ts";
 import { newestThreads } from "./walk.ts";
 
 /** Limits on the words of a query that are corrected and examined. */
@@ -215,16 +217,37 @@ const peopleOfThreads = statement<EmailAddress & { name: string | null }, [strin
 /** Removes case and accents for comparison. */
 const plain = (text: string): string => text.normalize("NFKD").replaceAll(/\p{M}/gu, "").toLowerCase();
 
-/** Up to `limit` people of the mail in a mailbox (id or address) whose address, or a word of whose name, begins with `text`; latest first. @throws AppError
- * not_found (mailbox) */
-export function findCorrespondents(
-  { db }: Reader,
+/** `mailbox`: id or address; `limit`: of people. */
+interface PeopleRequest {
+  mailbox: string;
+  text: string;
+  limit: number;
+}
+
+const correspondents: Inquiry<PeopleRequest & { seeker: Seeker }, EmailAddress[]> = {
+  name: "correspondents",
+  answer: t.Array(EmailAddress),
+  read: listCorrespondents,
+};
+
+/** The inquiries of this file, for readers. */
+export const SUGGESTION_INQUIRIES = [correspondents];
+
+/**
+ * Finds people of the mail in a mailbox whose address, or a word of whose name, begins with a text; latest first. @throws AppError
+ * not_found (mailbox), server_error 503
+ */
+export const findCorrespondents = (
+  { readers }: MailCore,
   caller: Caller,
-  mailbox: string,
-  text: string,
-  limit: number,
+  request: PeopleRequest,
+): Promise<EmailAddress[]> => readers.ask(caller, correspondents, { ...request, seeker: toSeeker(caller) });
+
+function listCorrespondents(
+  { db }: MailReader,
+  { seeker, mailbox, text, limit }: PeopleRequest & { seeker: Seeker },
 ): EmailAddress[] {
-  const mailboxId = reachedMailbox(db, caller, mailbox);
+  const mailboxId = reachedMailbox(db, seeker, mailbox);
   const begin = plain(text.trim());
   const found = new Map<string, EmailAddress>();
   const latest = JSON.stringify(newestThreads(db, mailboxId, LATEST_OF_MAILBOX));

@@ -96,8 +96,12 @@ export const findCorrespondents = defineAppOperation({
   method: "GET",
   path: "/people",
   query: t.Object({ mailbox: t.String(), q: t.Optional(t.String()) }),
-  run: ({ caller, core }, { query: { mailbox: of, q = "" } }) => ({
-    people: suggestions.findCorrespondents(core, caller, of, q.slice(0, LONGEST_PREFIX), MOST_PEOPLE),
+  run: async ({ caller, core }, { query: { mailbox, q = "" } }) => ({
+    people: await suggestions.findCorrespondents(core, caller, {
+      mailbox,
+      text: q.slice(0, LONGEST_PREFIX),
+      limit: MOST_PEOPLE,
+    }),
   }),
 });
 
