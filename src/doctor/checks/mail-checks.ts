@@ -277,11 +277,11 @@ const countMissing = statement<{ waiting: number; lost: number }>(
   "SELECT count(*) FILTER (WHERE lost = 0) AS waiting, count(*) FILTER (WHERE lost = 1) AS lost FROM octets_waiting",
 );
 
-/** The octets of mail for mail apps (mailbox/reading/missing-octets.ts); nothing where no mailbox was opened over IMAP. */
+/** The octets of mail (mailbox/reading/missing-octets.ts); nothing where all are ready and no mailbox was opened over IMAP. */
 export const checkMailApps: Check = ({ store }) => {
   const base = { id: "mail-apps", name: "Mail apps" } as const;
-  if (!selectFolder(store.db).get()) return [];
   const { waiting = 0, lost = 0 } = countMissing(store.db).get() ?? {};
+  if (lost === 0 && !selectFolder(store.db).get()) return [];
   const details = [
     ...(lost > 0 ? [`${lost} messages cannot be read for mail apps`] : []),
     ...(waiting > 0 ? [`${waiting} messages are being made ready for them`] : []),

@@ -20,6 +20,7 @@ import {
   messageBodies,
   messageOctets,
   messages,
+  octetsWaiting,
   threads,
   type Unfinished,
 } from "../../store/schema.ts";
@@ -314,9 +315,10 @@ const recallStatement = statement<unknown, [now: number, longest: number]>(
 
 const draftScope = ({ reach: { mailbox } }: Draft) => ({ workspaceId: mailbox.workspaceId, mailboxId: mailbox.id });
 
-/** A draft that is written anew is no longer what a mail app had handed in. */
-const dropOctets = (tx: Tx, { seq }: Draft): void =>
-  void tx.delete(messageOctets).where(eq(messageOctets.messageSeq, seq)).run();
+/** A draft that is written anew is no longer what a mail app had handed in, nor what could not be made. */
+function dropOctets(tx: Tx, { seq }: Draft): void {
+  for (const table of [messageOctets, octetsWaiting]) tx.delete(table).where(eq(table.messageSeq, seq)).run();
+}
 
 /** Updates everything that depends on the draft's files. */
 function updateFileFacts({ engine }: MailCore, tx: Tx, draft: Draft): void {

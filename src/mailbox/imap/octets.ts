@@ -75,7 +75,9 @@ export function createOctets(core: MailCore) {
     rooms.set(userId, room);
     const leave = await room.enter(kept.size);
     try {
-      return await use(await readContent(kept, userId));
+      // It may have been deleted or written anew while others were read.
+      const present = kept.skeleton ? kept : describeKeptOctets(db, [seq], userId).get(seq);
+      return present && (await use(await readContent(present, userId)));
     } finally {
       leave();
     }

@@ -74,9 +74,13 @@ async function restoreOctets(
   readBlob: ReadBlob,
 ): Promise<Buffer> {
   const packed = typeof skeleton === "string" ? await readBlob(skeleton) : skeleton;
+  const unpacked = unpackSkeleton(packed, size);
+  // A file of another size may be large.
+  if (unpacked.cuts.some((cut) => cut.position < TEXT && parts.files[cut.position]?.size !== cut.size))
+    throw new DamagedSkeleton("an attachment has another size");
   // The attachment or text that is read in pieces.
   let opened: { position: number; content: Uint8Array } | undefined;
-  const bytes = await readOctets(unpackSkeleton(packed, size), async (position, from, to) => {
+  const bytes = await readOctets(unpacked, async (position, from, to) => {
     if (opened?.position !== position) opened = { position, content: await readCutContent(parts, position, readBlob) };
     return opened.content.subarray(from, to);
   });

@@ -9,7 +9,7 @@ import type { Job } from "../../base/scheduler.ts";
 import { splitAddress } from "../../message/address.ts";
 import { dateHeader } from "../../message/date.ts";
 import { LONGEST_STRUCTURE } from "../../message/imap-data.ts";
-import { attachments, messageBodies, messages } from "../../store/schema.ts";
+import { attachments, messageBodies, messages, octetsWaiting } from "../../store/schema.ts";
 import { prepared, statement } from "../../store/statement.ts";
 import { asUnavailable, type Db, type Tx } from "../../store/store.ts";
 import { insertKeptOctets } from "../filing/filing-rows.ts";
@@ -27,12 +27,15 @@ const PORTION_BYTES = 2 * 1024 * 1024;
 const MOST_REST_MS = 5_000;
 /** Mail that lacks octets comes with a workspace; and a disk has room again some day. */
 const LOOK_MS = 600_000;
+/** Messages that are passed by, since a store lacks their files for a moment. */
+const MOST_PASSED = 1_000;
 /** Times that the octets of a draft are made while somebody writes it. */
 const MOST_TRIES = 3;
 
 const statements = {
-  waiting: statement<{ seq: number }, []>(
-    `SELECT message_seq AS seq FROM octets_waiting WHERE lost = 0 ORDER BY filed_at DESC, message_seq DESC LIMIT ${PORTION}`,
+  waiting: statement<{ seq: number }, [except: string]>(
+    `SELECT message_seq AS seq FROM octets_waiting WHERE lost = 0 AND message_seq NOT IN (SELECT value FROM json_each(?))
+     ORDER BY filed_at DESC, message_seq DESC LIMIT ${PORTION}`,
   ),
   count: statement<{ count: number }, [lost: 0 | 1]>("SELECT count(*) AS count FROM octets_waiting WHERE lost = ?"),
   wait: statement<unknown, [seqs: string]>(
@@ -66,6 +69,9 @@ const queries = prepared((db) => ({
       /** Bytes of its text, HTML and files. */
       bytes: sql<number>`octet_length(${messageBodies.text}) + coalesce(octet_length(${messageBodies.htmlSource}), 0)
         + (select coalesce(sum(${attachments.size}), 0) from ${attachments} where ${attachments.messageSeq} = ${messages.seq})`,
+      /** They could not be made before. */
+      isLost: sql<boolean>`exists (select 1 from ${octetsWaiting} where ${octetsWaiting.messageSeq} = ${messages.seq}
+        and ${octetsWaiting.lost})`.mapWith(Boolean),
       /** Differs once the message has been written anew. */
       version: sql<string>`${messages.filedAt} || ' ' || ${messages.size} || coalesce((select group_concat(${attachments.id})
         from ${attachments} where ${attachments.messageSeq} = ${messages.seq}), '')`,
@@ -117,7 +123,7 @@ interface Made {
 /** Makes what a message lacks, for `owner` (an id) who waits for it. @throws AppError server_error, 503 if it cannot be done now */
 async function makeOctets(core: MailCore, source: OctetsSource, owner?: string): Promise<Made> {
   const { db, parser, log } = core;
-  const { seq, id } = source;
+  const { seq, id, isLost } = source;
   try {
     const kept = describeKeptOctets(db, [seq], "").get(seq);
     if (kept) return await describeAnew(core, kept);
@@ -126,7 +132,7 @@ async function makeOctets(core: MailCore, source: OctetsSource, owner?: string):
   } catch (failure) {
     const error = asUnavailable(failure);
     if (isUnavailable(error)) throw error;
-    log.error("the octets of a message cannot be made for mail apps", { emailId: id, error });
+    if (!isLost) log.error("the octets of a message cannot be made for mail apps", { emailId: id, error });
     throw new AppError("server_error", "The message cannot be read", { cause: error });
   }
 }
@@ -171,10 +177,13 @@ export const makeOctetsLater = (tx: Tx, seqs: readonly number[]): void =>
   void statements.wait(tx).run(JSON.stringify(seqs));
 
 /**
- * Makes octets for the first of these messages (messages.seq); returns the others. Notes messages for which that cannot be done.
- * @throws AppError server_error 503 if some cannot be made now; the rest is there
+ * Makes octets for the first of these messages (messages.seq). Notes messages for which that cannot be done. Returns the others,
+ * and those for which it cannot be done now. @throws AppError server_error 503 if nothing can be made or written now
  */
-async function makePortion(core: MailCore, seqs: readonly number[]): Promise<readonly number[]> {
+async function makePortion(
+  core: MailCore,
+  seqs: readonly number[],
+): Promise<{ rest: readonly number[]; failed: readonly number[] }> {
   const found = new Map(listSources(core.db, seqs.slice(0, PORTION)).map((source) => [source.seq, source]));
   const sources: OctetsSource[] = [];
   let count = 0;
@@ -185,41 +194,47 @@ async function makePortion(core: MailCore, seqs: readonly number[]): Promise<rea
     if (source) sources.push(source);
   }
   const made = await Promise.allSettled(sources.map((source) => makeOctets(core, source)));
-  const failed = made.find((one) => one.status === "rejected" && isUnavailable(one.reason));
+  const unready = made.filter((one) => one.status === "rejected" && isUnavailable(one.reason));
+  if (unready[0]?.status === "rejected" && unready.length === made.length) throw unready[0].reason;
   await core.store.enqueue((tx) => {
     for (const [i, one] of made.entries()) {
       if (one.status === "fulfilled") one.value.write(tx);
       else if (!isUnavailable(one.reason)) statements.lose(tx).run((sources[i] as OctetsSource).seq);
     }
   });
-  if (failed?.status === "rejected") throw failed.reason;
-  return seqs.slice(count);
+  const failed = sources.filter((_, i) => unready.includes(made[i] as (typeof made)[number]));
+  return { rest: seqs.slice(count), failed: failed.map(({ seq }) => seq) };
 }
 
 /**
  * Describes the octets of messages (messages.seq) as a person is served them, by messages.seq, and makes missing ones first.
- * Leaves out messages for which that cannot be done, and those that are gone.
+ * Leaves out messages for which that cannot or could not be done, and those that are gone.
  */
 export async function listServedOctets(
   core: MailCore,
   seqs: readonly number[],
   userId: string,
 ): Promise<Map<number, KeptDescription>> {
-  const kept = describeKeptOctets(core.db, seqs, userId);
-  if (kept.size === seqs.length) return kept;
+  const { db, store } = core;
+  const kept = describeKeptOctets(db, seqs, userId);
+  if (kept.size === seqs.length || store.isDiskLow()) return kept;
+  const lacking = listSources(
+    db,
+    seqs.filter((seq) => !kept.has(seq)),
+  );
+  let rest: readonly number[] = lacking.flatMap(({ seq, isLost }) => (isLost ? [] : seq));
   try {
-    for (let rest: readonly number[] = seqs.filter((seq) => !kept.has(seq)); rest.length > 0; )
-      rest = await makePortion(core, rest);
+    while (rest.length > 0) ({ rest } = await makePortion(core, rest));
   } catch (error) {
     if (!isUnavailable(error)) throw error;
   }
-  return describeKeptOctets(core.db, seqs, userId);
+  return describeKeptOctets(db, seqs, userId);
 }
 
 /**
  * Describes the octets of a message (messages.seq) as a person is served them, made first if it has none; undefined if it is
- * gone. Where nothing can be written, such as on a standby, they are made for each reader. @throws AppError server_error, 503 if
- * it cannot be done now
+ * gone. Where nothing can be written, as on a standby or a full disk, they are made for each reader. @throws AppError
+ * server_error, 503 if it cannot be done now
  */
 export async function findServedOctets(
   core: MailCore,
@@ -234,9 +249,13 @@ export async function findServedOctets(
     if (!source) return undefined;
     if (tries === MOST_TRIES) throw unavailable("The message is being written");
     const made = await makeOctets(core, source, userId).catch(async (error) => {
-      if (!isUnavailable(error)) await store.enqueue((tx) => void statements.lose(tx).run(seq));
+      if (!isUnavailable(error) && !source.isLost) {
+        // A standby notes nothing.
+        await store.enqueue((tx) => void statements.lose(tx).run(seq)).catch(() => {});
+      }
       throw error;
     });
+    if (made.octets && store.isDiskLow()) return describeUnwrittenOctets(source, made.octets, userId);
     try {
       await store.enqueue((tx) => made.write(tx));
     } catch (error) {
@@ -253,18 +272,29 @@ export const countMissingOctets = (db: Db): Record<"waiting" | "lost", number> =
 });
 
 /** A job that makes the octets of mail from before they were kept, newest first, as far as the disk has room. */
-export const createMissingOctetsJob = (core: MailCore): Job => ({
-  name: "make-octets",
-  async runDue(time) {
-    const { db, store, runtime } = core;
-    const seqs = statements
-      .waiting(db)
-      .all()
-      .map(({ seq }) => seq);
-    if (seqs.length === 0 || store.isDiskLow()) return time + LOOK_MS;
-    await makePortion(core, seqs);
-    // Half of the time is left to other mail.
-    const now = runtime.now();
-    return now + Math.max(0, Math.min(now - time, MOST_REST_MS));
-  },
-});
+export function createMissingOctetsJob(core: MailCore): Job {
+  const { db, store, runtime } = core;
+  /** messages.seq of mail that holds up no other mail, since its files could not be read a while ago. */
+  const passed = new Set<number>();
+  return {
+    name: "make-octets",
+    async runDue(time) {
+      const seqs = statements
+        .waiting(db)
+        .all(JSON.stringify([...passed]))
+        .map(({ seq }) => seq);
+      if (seqs.length === 0 || store.isDiskLow()) {
+        passed.clear();
+        return time + LOOK_MS;
+      }
+      const { failed } = await makePortion(core, seqs).catch((error) => {
+        if (passed.size < MOST_PASSED) passed.add(seqs[0] as number);
+        throw error;
+      });
+      for (const seq of failed) passed.add(seq);
+      // Half of the time is left to other mail.
+      const now = runtime.now();
+      return now + Math.max(0, Math.min(now - time, MOST_REST_MS));
+    },
+  };
+}

@@ -126,25 +126,38 @@ describe("the job", () => {
   test("what cannot be made holds up nothing, and what a store lacks for a moment is made later", async () => {
     const { receive, core, runtime, kept, waiting, store, lines } = office();
     let error: unknown;
-    const keepComposed: typeof core.parser.keepComposed = (parts) =>
-      error && parts.text.includes("Odd") ? Promise.reject(error) : core.parser.keepComposed(parts);
+    let times = 0;
+    const keepComposed: typeof core.parser.keepComposed = (parts) => {
+      times++;
+      return error && parts.text.includes("Odd") ? Promise.reject(error) : core.parser.keepComposed(parts);
+    };
     const alike = { ...core, log: createLog("info", runtime.now, (line) => lines.push(line)) };
-    const failing = { ...alike, parser: { ...core.parser, keepComposed } };
+    const poor = { ...alike, parser: { ...core.parser, keepComposed } };
     const odd = await receive({ text: "Odd" });
     const even = await receive({ text: "Even" });
-    const job = () => createMissingOctetsJob(failing).runDue(runtime.now());
     error = unavailable("later");
-    await expect(job()).rejects.toThrow("later");
+    const failing = createMissingOctetsJob(poor);
+    const run = () => failing.runDue(runtime.now());
+    await run();
     expect([kept().map(({ messageSeq }) => messageSeq), waiting()]).toEqual([[even.seq], [odd.seq]]);
+    // It is passed by for a while.
+    expect(await run()).toBe(runtime.now() + 600_000);
+    await expect(run()).rejects.toThrow("later");
+    expect(await run()).toBe(runtime.now() + 600_000);
     error = new Error("gone");
-    await job();
+    await run();
     expect(store.db.select().from(octetsWaiting).all()).toMatchObject([{ messageSeq: odd.seq, lost: true }]);
-    expect(lines.at(-1)).toContain(odd.messageId);
-    expect(await job()).toBe(runtime.now() + 600_000);
-    const { userId } = createAlice().alice;
-    await expect(createOctets(failing).withContent(odd.seq, userId, () => 1)).rejects.toThrow("cannot be read");
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain(odd.messageId);
+    expect(await run()).toBe(runtime.now() + 600_000);
+    const octets = createOctets(poor);
+    const tries = times;
+    expect((await octets.known([odd.seq, even.seq], "usr_1")).size).toBe(1);
+    expect(times).toBe(tries);
+    await expect(octets.withContent(odd.seq, "usr_1", () => 1)).rejects.toThrow("cannot be read");
+    expect(lines).toHaveLength(1);
     error = undefined;
-    expect(await createOctets(failing).withContent(odd.seq, userId, () => 1)).toBe(1);
+    expect(await octets.withContent(odd.seq, "usr_1", () => 1)).toBe(1);
     expect(waiting()).toEqual([]);
   });
 });
@@ -216,6 +229,27 @@ test("where nothing can be written, octets are made for each reader", async () =
   expect(await read("usr_1")).not.toContain("ben@example.test");
   expect((await octets.header(seq, "usr_1"))?.toString()).toContain("Subject: ");
   expect(kept()).toEqual([]);
+});
+
+test("where the disk is nearly full, nothing is written for a reader", async () => {
+  const { receive, core, kept } = office();
+  const { seq } = await receive({ text: "Hello" });
+  const octets = createOctets({ ...core, store: { ...core.store, isDiskLow: () => true } });
+  expect(await octets.known([seq], "usr_1")).toEqual(new Map());
+  expect(await octets.withContent(seq, "usr_1", ({ bytes }) => bytes.toString())).toContain("Hello");
+  expect(kept()).toEqual([]);
+});
+
+test("a file of another size than was cut out is not read", async () => {
+  const { receive, text, store } = office();
+  const file = Buffer.alloc(3_000, 7).toString("base64");
+  const { seq } = await receive(
+    `From: ada@remote.example\nContent-Type: image/png\nContent-Transfer-Encoding: base64\n\n${file}\n`,
+    { withoutOctets: false },
+  );
+  expect(await text(seq)).toContain("image/png");
+  store.db.update(attachments).set({ size: 3_001 }).run();
+  await expect(text(seq)).rejects.toThrow("cannot be read");
 });
 
 test("what is written anew while its octets are made is made again", async () => {
