@@ -7,7 +7,7 @@ import { eq } from "drizzle-orm";
 import { sweepUnnamedBlobs } from "../../src/mailbox/changing/removal.ts";
 import { describeKeptOctets, listKeptHeaders } from "../../src/mailbox/reading/kept-octets.ts";
 import { HTML, TEXT, unpackSkeleton } from "../../src/message/skeleton.ts";
-import { attachments, messageOctets, octetsWaiting } from "../../src/store/schema.ts";
+import { attachments, imapOctets, messageOctets, octetsWaiting } from "../../src/store/schema.ts";
 import { type ImapAccount, imapAccount } from "../harness/clients/imap-client.ts";
 import { connectSmtp } from "../harness/clients/smtp-client.ts";
 import { fileLetter } from "../harness/servers/core.ts";
@@ -429,6 +429,35 @@ test("a folder of mail from before opens at once, and what an app is told of it 
   await it.advance(600_000);
   expect(waiting()).toBe(0);
   expect(await last("INBOX", "BODY.PEEK[]", app)).toBe(octets);
+  app.end();
+});
+
+test("a message that no longer comes out as an app saw it is not told of under its old UID", async () => {
+  const cara = it.join("other@example.test");
+  const app = await imapAccount(portOf(it), cara.email, cara.key);
+  await app.say("SELECT INBOX");
+  for (const [i, item] of [
+    "BODY.PEEK[]",
+    "RFC822.SIZE",
+    "BODY.PEEK[HEADER]",
+    "(RFC822.SIZE BODY.PEEK[TEXT])",
+  ].entries()) {
+    const older = { mailboxId: cara.mailboxId, receivedOn: cara.email, withoutOctets: true };
+    const { seq } = await fileLetter(it.core, { subject: `Told ${i}` }, older);
+    const uid = 2 * i + 1;
+    expect((await app.say("NOOP")).untagged.join()).toContain("EXISTS");
+    it.write((tx) =>
+      tx
+        .insert(imapOctets)
+        .values({ messageSeq: seq, author: false, digest: Buffer.alloc(32) })
+        .run(),
+    );
+    const { untagged, status, text } = await app.say(`UID FETCH ${uid} ${item}`);
+    expect([item, status, /FETCH \(/.test(untagged.join("\n"))]).toEqual([item, "OK", false]);
+    expect(text).toContain("EXPUNGEISSUED");
+    expect((await app.say("NOOP")).status).toBe("OK");
+    expect((await app.say(`UID FETCH ${uid + 1} ${item}`)).untagged.join("\n")).toContain(`UID ${uid + 1}`);
+  }
   app.end();
 });
 

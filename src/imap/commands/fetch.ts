@@ -48,6 +48,8 @@ const MODSEQ: FetchItem = { item: "MODSEQ" };
 
 /** Messages whose states are read at once, and told without a pause: some 2 ms. */
 const PORTION = 500;
+/** Messages whose envelopes and structures are read at once, since hostile ones have 128 kB of them. */
+const PORTION_OF_TOLD = 100;
 /** Octets of a reply that are in memory before they are written. */
 const MOST_WAITING = 64 * 1024;
 /** Most messages whose octets are read at once, and bytes beyond the first: some 2 ms. */
@@ -90,7 +92,9 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
   const rows = listRowsInSequenceSet(view, set, byUid).filter(({ modseq }) => since === undefined || modseq > since);
   const marksSeen = items.some((one) => one.item === "SECTION" && !one.peek) && !view.readOnly;
   const wantsThreads = !lacks({ item: "THREADID" });
-  const wantsKnown = items.some(({ item }) => ["RFC822.SIZE", "ENVELOPE", "BODYSTRUCTURE"].includes(item));
+  const wantsTold = !lacks({ item: "ENVELOPE" }) || !lacks({ item: "BODYSTRUCTURE" });
+  const wantsKnown = wantsTold || !lacks({ item: "RFC822.SIZE" });
+  const atOnce = wantsTold ? PORTION_OF_TOLD : PORTION;
   // The client knows them by that: also those that are gone (RFC 2180 §4.1), of which nothing is read.
   const isOfUids = items.every(({ item }) => item === "UID");
   const isOfFlags = items.every(({ item }) => item === "FLAGS" || item === "UID" || item === "MODSEQ");
@@ -98,8 +102,8 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
   let failed: AppError | undefined;
   let isOneGone = false;
   const keywords = session.keywordsIn(view.folder.mailboxId);
-  for (let next = 0; next < rows.length; next += PORTION) {
-    const portion = rows.slice(next, next + PORTION);
+  for (let next = 0; next < rows.length; next += atOnce) {
+    const portion = rows.slice(next, next + atOnce);
     await reply.takeTurn();
     if (isOfUids) {
       for (const { uid } of portion) reply.add(`* ${findSequenceNumber(view, uid)} FETCH (UID ${uid})\r\n`);
@@ -119,12 +123,14 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
       continue;
     }
     const seen = marksSeen ? await markSeen(session, view, portion) : undefined;
+    const caller = session.caller("fetch");
+    const { userId } = caller;
+    const seqs = wantsKnown ? portion.map(({ seq }) => seq) : [];
+    // First, since it may make octets, with which a message may get another UID.
+    const known = await session.octets.known(seqs, userId, wantsTold ? "all" : "sizes");
     const states = listRowStates(view, portion);
     // Gone since: the client is told after the command.
     if (states.length < portion.length) isOneGone = true;
-    const caller = session.caller("fetch");
-    const { userId } = caller;
-    const known = await session.octets.known(wantsKnown ? states.map(({ seq }) => seq) : [], userId);
     const threadIds = wantsThreads ? listThreadIds(session.core.db, states) : undefined;
     session.reads.note(
       caller,
@@ -146,7 +152,7 @@ export async function runImapFetch(session: ImapSession, parser: Parser, byUid: 
         if (fetched.needs === "nothing") reply.add(formatAnswer(fetched));
         else {
           if (!ahead || i >= ahead.end) ahead = await readAhead(messages, i, reply);
-          await readAndTell(fetched, ahead, reply);
+          if (!(await readAndTell(fetched, ahead, reply))) isOneGone = true;
         }
         await reply.flushLarge();
       } catch (error) {
@@ -252,21 +258,31 @@ async function readAhead(all: readonly FetchedMessage[], first: number, reply: R
   return { end, contents: await octets.readSmall(seqs.all, userId), headers };
 }
 
-/** Tells of a message whose octets are needed for it. */
-async function readAndTell(fetched: FetchedMessage, ahead: Ahead, reply: Reply): Promise<void> {
+/** Tells of a message whose octets are needed for it. False if it is gone, or was written or made anew meanwhile. */
+async function readAndTell(fetched: FetchedMessage, ahead: Ahead, reply: Reply): Promise<boolean> {
   const { session, view, state, userId, needs } = fetched;
   const { octets } = session;
+  const isPresent = (): boolean => view.folder.uidIn(state.seq) === state.uid;
   const tellWith = (content: Content): Promise<void> =>
     write(fetched, reply, () => content.bytes.toString("latin1", 0, content.root.bodyStart), content);
+  const tellHeader = (header: Buffer): Promise<void> => write(fetched, reply, () => header.toString("latin1"));
   const content = ahead.contents.get(state.seq);
-  if (content) return tellWith(content);
-  // It may have been written anew meanwhile.
-  if (state.draft && view.folder.uidIn(state.seq) !== state.uid) return;
-  if (needs === "all") await octets.withContent(state.seq, userId, tellWith);
-  else {
-    const header = ahead.headers.get(state.seq) ?? (await octets.header(state.seq, userId));
-    if (header) await write(fetched, reply, () => header.toString("latin1"));
+  const header = ahead.headers.get(state.seq);
+  if (content) await tellWith(content);
+  else if (header) await tellHeader(header);
+  else if (needs === "all") {
+    const told = await octets.withContent(state.seq, userId, async (content) => {
+      if (!isPresent()) return false;
+      await tellWith(content);
+      return true;
+    });
+    return told ?? false;
+  } else {
+    const read = await octets.header(state.seq, userId);
+    if (!read || !isPresent()) return false;
+    await tellHeader(read);
   }
+  return true;
 }
 
 /** `header`, `content`: as far as the items need them. */

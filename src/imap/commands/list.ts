@@ -38,7 +38,7 @@ async function sumFolderOctets({ octets }: ImapSession, folder: ImapFolder, user
   let sum = 0;
   for (let next = 0; next < seqs.length; next += PORTION) {
     const portion = seqs.slice(next, next + PORTION);
-    const known = await octets.known(portion, userId);
+    const known = await octets.known(portion, userId, "sizes");
     for (const seq of portion) sum += known.get(seq)?.size ?? (await octets.findMessageSize(seq, userId)) ?? 0;
     await letOthersRun();
   }

@@ -372,7 +372,7 @@ async function lookAt(
       return messages;
     case "size": {
       if (!octets) return messages;
-      const known = await octets.known(seqs, userId);
+      const known = await octets.known(seqs, userId, "sizes");
       for (const message of messages) {
         const { seq } = message;
         message.size = known.get(seq)?.size ?? (await octets.findMessageSize(seq, userId)) ?? 0;

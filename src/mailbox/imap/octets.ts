@@ -90,7 +90,7 @@ export function createOctets(core: MailCore) {
      * are large, lack octets or cannot be read.
      */
     async readSmall(seqs: readonly number[], userId: string): Promise<Map<number, Content>> {
-      const small = [...describeKeptOctets(db, seqs, userId).values()].filter(areSmallOctets);
+      const small = [...describeKeptOctets(db, seqs, userId, "sizes").values()].filter(areSmallOctets);
       const contents = new Map<number, Content>();
       await Promise.all(
         [...listKeptParts(db, small)].map(async ([seq, parts]) => {
@@ -102,11 +102,15 @@ export function createOctets(core: MailCore) {
     },
     /** Reads the headers of messages (messages.seq) together, by messages.seq. Leaves some to `header`. */
     readHeaders: (seqs: readonly number[], userId: string): Map<number, Buffer> =>
-      listKeptHeaders(db, [...describeKeptOctets(db, seqs, userId).values()]),
-    /** Returns what is known of the octets of these messages (messages.seq) as that person sees them, by messages.seq. */
-    async known(seqs: readonly number[], userId: string): Promise<Map<number, KnownOctets>> {
+      listKeptHeaders(db, [...describeKeptOctets(db, seqs, userId, "sizes").values()]),
+    /**
+     * Returns what is known of the octets of these messages (messages.seq) as that person sees them, by messages.seq. With
+     * `sizes`, these alone are read.
+     */
+    async known(seqs: readonly number[], userId: string, what: "all" | "sizes"): Promise<Map<number, KnownOctets>> {
       const known = new Map<number, KnownOctets>();
-      for (const { seq, visibleSize, envelope, structure } of (await listServedOctets(core, seqs, userId)).values())
+      const found = await listServedOctets(core, seqs, userId, what);
+      for (const { seq, visibleSize, envelope, structure } of found.values())
         known.set(seq, { size: visibleSize, envelope, structure });
       return known;
     },

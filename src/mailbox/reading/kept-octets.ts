@@ -9,9 +9,10 @@ import { hideFrom, type KeptOctets, withoutHidden } from "../filing/keep-octets.
 import { composeOctets, type KeptParts } from "./composers.ts";
 
 const SEQS = "(SELECT value FROM json_each(?))";
-const rows = statement<Row & { hidden: string | null }, [seqs: string]>(
-  `SELECT seq, id, message_octets.size, digest, served_digest AS servedDigest, hidden, envelope, structure, sent_by AS sentBy
-   FROM message_octets CROSS JOIN messages ON seq = message_seq WHERE message_seq IN ${SEQS}`,
+const rows = statement<Row & { hidden: string | null }, [seqs: string, told: 0 | 1]>(
+  `SELECT seq, id, message_octets.size, digest, served_digest AS servedDigest, hidden, iif(?2, envelope, NULL) AS envelope,
+     iif(?2, structure, NULL) AS structure, sent_by AS sentBy
+   FROM message_octets CROSS JOIN messages ON seq = message_seq WHERE message_seq IN (SELECT value FROM json_each(?1))`,
 );
 const packedRows = statement<{ seq: number; skeleton: Uint8Array | null; blob: string | null }, [seqs: string]>(
   `SELECT message_seq AS seq, skeleton, blob FROM message_octets WHERE message_seq IN ${SEQS}`,
@@ -47,9 +48,17 @@ export interface KeptDescription {
   skeleton?: Uint8Array | string;
 }
 
-/** Describes those of these messages (messages.seq) whose octets were kept. The author alone sees a Bcc (rules: Bcc). */
-export function describeKeptOctets(db: Db, seqs: readonly number[], userId: string): Map<number, KeptDescription> {
-  const found = rows(db).all(JSON.stringify(seqs));
+/**
+ * Describes those of these messages (messages.seq) whose octets were kept. The author alone sees a Bcc (rules: Bcc). With `sizes`,
+ * envelopes and structures, which may be long, are left out.
+ */
+export function describeKeptOctets(
+  db: Db,
+  seqs: readonly number[],
+  userId: string,
+  what: "all" | "sizes" = "all",
+): Map<number, KeptDescription> {
+  const found = rows(db).all(JSON.stringify(seqs), what === "all" ? 1 : 0);
   return new Map(found.map((row) => [row.seq, describeRow(row, parseHidden(row), row.sentBy === userId)]));
 }
 
@@ -95,7 +104,7 @@ export async function readKeptOctets(
   seq: number,
   isAuthor: boolean,
 ): Promise<Uint8Array | undefined> {
-  const row = rows(db).get(JSON.stringify([seq]));
+  const row = rows(db).get(JSON.stringify([seq]), 0);
   if (!row) return undefined;
   const kept = describeRow(row, parseHidden(row), isAuthor);
   return (await composeOctets(readKeptParts(db, kept), blobs.read)).content.bytes;

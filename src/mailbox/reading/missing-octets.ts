@@ -208,15 +208,16 @@ async function makePortion(
 
 /**
  * Describes the octets of messages (messages.seq) as a person is served them, by messages.seq, and makes missing ones first.
- * Leaves out messages for which that cannot or could not be done, and those that are gone.
+ * Leaves out messages for which that cannot or could not be done, and those that are gone. `what`: see describeKeptOctets.
  */
 export async function listServedOctets(
   core: MailCore,
   seqs: readonly number[],
   userId: string,
+  what: "all" | "sizes",
 ): Promise<Map<number, KeptDescription>> {
   const { db, store } = core;
-  const kept = describeKeptOctets(db, seqs, userId);
+  const kept = describeKeptOctets(db, seqs, userId, what);
   if (kept.size === seqs.length || store.isDiskLow()) return kept;
   const lacking = listSources(
     db,
@@ -228,7 +229,7 @@ export async function listServedOctets(
   } catch (error) {
     if (!isUnavailable(error)) throw error;
   }
-  return describeKeptOctets(db, seqs, userId);
+  return describeKeptOctets(db, seqs, userId, what);
 }
 
 /**

@@ -67,7 +67,7 @@ test("the author sees the Bcc of what they sent, and nobody else", async () => {
     [alice, hers],
     [ben, his],
   ] as const)
-    expect((await octets.known([seq], userId)).get(seq)?.size).toBe(seen?.length ?? 0);
+    expect((await octets.known([seq], userId, "all")).get(seq)?.size).toBe(seen?.length ?? 0);
 });
 
 describe("the job", () => {
@@ -152,7 +152,7 @@ describe("the job", () => {
     expect(await run()).toBe(runtime.now() + 600_000);
     const octets = createOctets(poor);
     const tries = times;
-    expect((await octets.known([odd.seq, even.seq], "usr_1")).size).toBe(1);
+    expect((await octets.known([odd.seq, even.seq], "usr_1", "all")).size).toBe(1);
     expect(times).toBe(tries);
     await expect(octets.withContent(odd.seq, "usr_1", () => 1)).rejects.toThrow("cannot be read");
     expect(lines).toHaveLength(1);
@@ -235,7 +235,7 @@ test("where the disk is nearly full, nothing is written for a reader", async () 
   const { receive, core, kept } = office();
   const { seq } = await receive({ text: "Hello" });
   const octets = createOctets({ ...core, store: { ...core.store, isDiskLow: () => true } });
-  expect(await octets.known([seq], "usr_1")).toEqual(new Map());
+  expect(await octets.known([seq], "usr_1", "all")).toEqual(new Map());
   expect(await octets.withContent(seq, "usr_1", ({ bytes }) => bytes.toString())).toContain("Hello");
   expect(kept()).toEqual([]);
 });
