@@ -69,7 +69,7 @@ const queries = prepared((db) => ({
       /** Bytes of its text, HTML and files. */
       bytes: sql<number>`octet_length(${messageBodies.text}) + coalesce(octet_length(${messageBodies.htmlSource}), 0)
         + (select coalesce(sum(${attachments.size}), 0) from ${attachments} where ${attachments.messageSeq} = ${messages.seq})`,
-      /** They could not be made before. */
+      /** True for octets that could not be made before. */
       isLost: sql<boolean>`exists (select 1 from ${octetsWaiting} where ${octetsWaiting.messageSeq} = ${messages.seq}
         and ${octetsWaiting.lost})`.mapWith(Boolean),
       /** Differs once the message has been written anew. */
