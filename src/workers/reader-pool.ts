@@ -56,8 +56,9 @@ const WAIT_MS = 30_000;
 const MOST_UNDER_WAY = 1_000;
 /** Time for a reader to load its code. */
 const START_MS = 60_000;
-/** Idle time after which a reader ends that is not the last one. */
+/** Idle time after which a reader ends that is not the last one, or has more memory than the last one keeps. */
 const IDLE_MS = 60_000;
+const KEPT_BYTES = 64 * 1024 * 1024;
 /** Longest wait of what is done at rest. */
 const REST_MS = 500;
 /** Memory for each reader. */
@@ -200,7 +201,7 @@ export function createReaderPool({
     if (slot.isClosed) return;
     if (slot.isReady && !slot.task) {
       slot.cancelTimer = runtime.setTimer(() => {
-        if (slots.size > 1) close(slot);
+        if (slots.size > 1 || (slot.process.memory() ?? 0) > KEPT_BYTES) close(slot);
         else watch(slot);
       }, IDLE_MS);
       return;

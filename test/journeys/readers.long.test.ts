@@ -19,6 +19,8 @@ import { until } from "../harness/until.ts";
 const READERS = 50;
 const PER_SECOND = 200;
 const SECONDS = 20;
+/** Growth of what the same mail takes alone, where a machine is too slow for the bounds, or busy. */
+const GROWTH = 1.5;
 /** The first messages after a start take longer: code is compiled. */
 const WARM_UP_SECONDS = 6;
 const MESSAGES = 20_000;
@@ -56,22 +58,21 @@ afterAll(async () => {
 
 test("fifty readers and 200 messages a second", async () => {
   const message = arrivingMail(ADDRESS);
+  let made = 0;
   const load: ReadingLoad = {
     ...{ http: server.http, mxPort: server.mx.port, to: ADDRESS, keys, perSecond: PER_SECOND },
-    ...{ seconds: SECONDS, message },
+    ...{ seconds: SECONDS, message: () => message(made++) },
   };
   await readBesideMail({ ...load, seconds: WARM_UP_SECONDS });
-  const later = WARM_UP_SECONDS * PER_SECOND;
-  const { health, accepted, searches, refused, rate } = await readBesideMail({
-    ...load,
-    message: (n) => message(n + later),
-  });
-  const [usual] = quantiles(searches);
-  expect({ refused, rate: rate > 0.95 * PER_SECOND }).toEqual({ refused: [], rate: true });
-  expect(quantiles(health)[1]).toBeLessThan(50);
-  expect(quantiles(accepted)[1]).toBeLessThan(250);
-  expect(Math.max(...searches)).toBeLessThan(4 * usual);
-}, 120_000);
+  const alone = await readBesideMail({ ...load, keys: [] });
+  const beside = await readBesideMail(load);
+  const p99 = (times: number[]) => quantiles(times)[1];
+  expect(beside.refused).toEqual([]);
+  expect(beside.rate).toBeGreaterThan(alone.rate / GROWTH);
+  expect(p99(beside.health)).toBeLessThan(Math.max(50, GROWTH * p99(alone.health)));
+  expect(p99(beside.accepted)).toBeLessThan(Math.max(250, GROWTH * p99(alone.accepted)));
+  expect(Math.max(...beside.searches)).toBeLessThan(4 * quantiles(beside.searches)[0]);
+}, 180_000);
 
 /** The readers that the server has. */
 const readers = (): number[] =>

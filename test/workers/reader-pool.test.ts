@@ -244,7 +244,7 @@ test("the log starts over although readers are always at work", async () => {
     const { log = 0 } = pages.get() ?? {};
     if (log < before) anew++;
     before = log;
-    return anew === 5;
+    return anew === 3;
   });
   isOver = true;
   await Promise.all(readers);
@@ -283,6 +283,24 @@ test("a reader that dies costs its search alone", async () => {
   for (const child of rig.children) child.kill();
   await expect(lost).rejects.toMatchObject({ status: 503 });
   for (const other of others) expect(await subjects(other)).toEqual(["plum"]);
+});
+
+test("an idle reader that has much memory gives way to another", async () => {
+  let starts = 0;
+  const rig = open({
+    start(file, events) {
+      const isFirst = starts++ === 0;
+      return { ...startReader(file, events), ...(isFirst && { memory: () => 100 * 1024 * 1024 }) };
+    },
+  });
+  await rig.receive("plum");
+  expect(await subjects(searching(rig, "plum"))).toEqual(["plum"]);
+  rig.runtime.advanceTo(rig.runtime.now() + 60_000);
+  await until(() => starts === 2 && rig.children.size === 1);
+  expect(await subjects(searching(rig, "plum"))).toEqual(["plum"]);
+  rig.runtime.advanceTo(rig.runtime.now() + 60_000);
+  expect(await subjects(searching(rig, "plum"))).toEqual(["plum"]);
+  expect(starts).toBe(2);
 });
 
 test("a reader that does not start is tried once more", async () => {
