@@ -20,7 +20,7 @@ import {
   type Place,
   type Source,
 } from "../harness/servers/moving-world.ts";
-import { agree, copyOf, editExport, editManifest, generationOf } from "./moving-export.ts";
+import { agree, copyOf, editExport, editManifest, generationOf, writeBlob } from "./moving-export.ts";
 
 setDefaultTimeout(30_000);
 
@@ -367,14 +367,6 @@ test("a body of a quarter of a gigabyte of nothing is unpacked to no more than a
   expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
 });
 
-function writeBlob(folder: string, bytes: Uint8Array): string {
-  const blob = new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
-  const path = join(folder, "blobs", blob.slice(0, 2), blob.slice(2));
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, bytes);
-  return blob;
-}
-
 /** A server with the other workspace, Others Ltd, alone. */
 function othersPlace(): Place {
   const data = copyOf(left.data);
@@ -457,26 +449,6 @@ test("what the other server wrote in its own name is not sent in that of this on
     db.query("SELECT 1 FROM outbound_contents JOIN outbound_messages ON seq = message_seq WHERE notice = 1").all(),
   );
   expect(kept).toEqual([]);
-});
-
-test("a file of 120 MB costs an import little memory", async () => {
-  const folder = copyOf(made);
-  const size = 120 * 1024 * 1024;
-  const db = new Database(database(folder));
-  db.query("UPDATE attachments SET size = ?, blob = ?").run(size, writeBlob(folder, new Uint8Array(size)));
-  db.close();
-  agree(folder);
-  Bun.gc(true);
-  const place = openPlace();
-  const before = process.memoryUsage().rss;
-  let most = before;
-  const timer = setInterval(() => {
-    Bun.gc(true);
-    most = Math.max(most, process.memoryUsage().rss);
-  }, 5);
-  expect(await importFrom(place, folder)).toMatchObject({ served: true });
-  clearInterval(timer);
-  expect(most - before).toBeLessThan(60 * 1024 * 1024);
 });
 
 test("a file that leads to a device is refused before it is opened", async () => {

@@ -1,8 +1,8 @@
 /** Exports of a workspace that somebody edited, with checksums that agree. */
 import { Database } from "bun:sqlite";
 import { createHash } from "node:crypto";
-import { cpSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { cpSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { newExport } from "../harness/servers/moving-world.ts";
 
 export function copyOf(made: string): string {
@@ -42,4 +42,13 @@ export function editManifest(folder: string, change: object): void {
   const path = join(generationOf(folder), "manifest.json");
   writeFileSync(path, JSON.stringify({ ...JSON.parse(readFileSync(path, "utf8")), ...change }));
   agree(folder);
+}
+
+/** Puts a blob into an export; returns its name. */
+export function writeBlob(folder: string, bytes: Uint8Array): string {
+  const blob = new Bun.CryptoHasher("sha256").update(bytes).digest("hex");
+  const path = join(folder, "blobs", blob.slice(0, 2), blob.slice(2));
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, bytes);
+  return blob;
 }

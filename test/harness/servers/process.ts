@@ -127,6 +127,8 @@ export interface Ran {
   exitCode: number;
   stdout: string;
   stderr: string;
+  /** Bytes of memory that it had at most. */
+  mostMemory: number;
 }
 
 /** Runs a command to its end, with `stdin` as its whole input. */
@@ -141,7 +143,7 @@ export async function run(place: Place, args: readonly string[], stdin = ""): Pr
     new Response(child.stderr).text(),
     child.exited,
   ]);
-  return { exitCode, stdout, stderr };
+  return { exitCode, stdout, stderr, mostMemory: child.resourceUsage()?.maxRSS ?? 0 };
 }
 
 /** Starts a command that the test kills. */
