@@ -37,14 +37,14 @@ test("derives subject key, snippet, safe HTML and its source, and an index witho
   expect(message).toMatchObject({
     isReply: true,
     snippet: "Bonjour",
-    html: "<p>Bonjour</p>",
+    htmlBytes: 14,
     sanitizer: SANITIZER_VERSION,
   });
+  const unpacked = (packed: Uint8Array = new Uint8Array()) => new TextDecoder().decode(Bun.zstdDecompressSync(packed));
+  expect(unpacked(message.html)).toBe("<p>Bonjour</p>");
   expect(message.subjectKey).not.toContain("Re:");
   expect(message.size).toBe(Buffer.byteLength(HTML.replaceAll("\n", "\r\n")));
-  expect(new TextDecoder().decode(Bun.zstdDecompressSync(message.htmlSource ?? new Uint8Array()))).toContain(
-    "<script>",
-  );
+  expect(unpacked(message.htmlSource)).toContain("<script>");
   expect(message.index).toMatchObject({ subject: "re creme brulee", body: "bonjour" });
   expect(message.index.sender).toContain("zoe");
   expect(message.index.files).toContain("recette");
