@@ -131,6 +131,17 @@ async function open(env: Record<string, string> = {}, s3?: S3): Promise<Office> 
   };
 }
 
+/** Erases Alice, hours later, when what nobody names is swept. Bob owns the workspace from then on. */
+async function eraseAlice({ data }: Office["terminal"], s3: S3): Promise<void> {
+  const later = openTerminal({
+    data,
+    env: { MAILROOM_BLOBS: s3.url, ...s3.credentials },
+    runtime: { now: () => Date.now() + 2 * 3_600_000 },
+  });
+  await later.ask("user", "add", "bob@example.test", "--name", "Bob", "--role", "owner");
+  await later.ask("user", "remove", "alice@example.test", "--erase", "--yes");
+}
+
 const denied = () => new Response("<Error><Code>AccessDenied</Code></Error>", { status: 403 });
 const slowDown = () => new Response("<Error><Code>SlowDown</Code></Error>", { status: 503 });
 
@@ -508,13 +519,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     await deliver(withFiles("private", "of alice alone"));
     const name = sha256("of alice alone");
     expect(inCache()).toEqual([name]);
-    const later = openTerminal({
-      data: terminal.data,
-      env: { MAILROOM_BLOBS: s3.url, ...s3.credentials },
-      runtime: { now: () => Date.now() + 2 * 3_600_000 },
-    });
-    await later.ask("user", "add", "bob@example.test", "--name", "Bob", "--role", "owner");
-    await later.ask("user", "remove", "alice@example.test", "--erase", "--yes");
+    await eraseAlice(terminal, s3);
     expect(await s3.direct.exists(keyOf(name))).toBe(false);
     expect(inCache()).toEqual([]);
   });
@@ -613,13 +618,7 @@ describe.skipIf(noS3 !== undefined)(`attachments in S3${noS3 ? `: ${noS3}` : ""}
     s3.interfere(undefined);
     await terminal.ask("blobs", "move", "--to", "s3");
 
-    const later = openTerminal({
-      data: terminal.data,
-      env: { MAILROOM_BLOBS: s3.url, ...s3.credentials },
-      runtime: { now: () => Date.now() + 2 * 3_600_000 },
-    });
-    await later.ask("user", "add", "bob@example.test", "--name", "Bob", "--role", "owner");
-    await later.ask("user", "remove", "alice@example.test", "--erase", "--yes");
+    await eraseAlice(terminal, s3);
     expect(await s3.direct.exists(keyOf(name))).toBe(false);
     expect([inFiles(), inCache()]).toEqual([[], []]);
   }, 120_000);
